@@ -14,6 +14,9 @@ export const SERVER = process.env.GUILDHALL ?? ["release", "debug"].map((profile
 /** How long a state may take: the machine may be busy. */
 export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
+/** Longer than the tests of a file take: one that waits for ever ends here. */
+const TEST_MS_MAX = 600_000;
+
 /** One browser for all pages of a test file. `from` is the importer's URL: its packages are used. `prepare` gets each new context. */
 export function browserFor(from, { arguments: more = [], viewport, prepare = () => {} }) {
   const require = createRequire(from);
@@ -83,6 +86,6 @@ export function runTests(from, name, server) {
     return;
   }
   const tests = readdirSync(folder).filter((file) => file.endsWith(".test.js")).map((file) => folder + file);
-  const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...tests], { stdio: "inherit" });
+  const { status } = spawnSync(process.execPath, ["--test", `--test-timeout=${TEST_MS_MAX}`, "--test-concurrency=1", "--test-reporter=spec", ...tests], { stdio: "inherit" });
   process.exitCode = status ?? 1;
 }

@@ -7,7 +7,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { browserFor, freePort, PATIENCE_MS, SERVER } from "../../test-page.mjs";
+import { browserFor, freePort, PATIENCE_MS, SERVER, until } from "../../test-page.mjs";
 
 export { overflow, until } from "../../test-page.mjs";
 
@@ -32,7 +32,7 @@ export class Node {
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (chunk) => { this.log = (this.log + chunk).slice(-20_000); });
     const deadline = Date.now() + PATIENCE_MS;
     for (;;) {
-      if (await fetch(`${this.origin}/readyz`).then((response) => response.ok, () => false)) break;
+      if (await fetch(`${this.origin}/readyz`, { signal: AbortSignal.timeout(PATIENCE_MS) }).then((response) => response.ok, () => false)) break;
       if (Date.now() > deadline || this.process.exitCode !== null) throw new Error(`the node is not ready:\n${this.log}`);
       await new Promise((resume) => setTimeout(resume, 50));
     }
@@ -43,9 +43,8 @@ export class Node {
 
   async end(signal) {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const ended = once(this.process, "exit");
     this.process.kill(signal);
-    await ended;
+    await until(`the end of the node after ${signal}`, () => this.process.exitCode !== null || this.process.signalCode !== null);
   }
 
   async stop() {
@@ -56,7 +55,8 @@ export class Node {
   /** As the demo's bot, or with another token. */
   async rest(method, path, body, authorization = `Bot ${this.demo.bot_token}`) {
     const headers = { authorization, "content-type": "application/json" };
-    const response = await fetch(`${this.demo.api_base}/v10${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const response = await fetch(`${this.demo.api_base}/v10${path}`, { method, headers, body: body && JSON.stringify(body), signal });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
     return text ? JSON.parse(text) : undefined;

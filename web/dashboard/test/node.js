@@ -20,7 +20,7 @@ export class Node {
     node.process.stderr.on("data", (chunk) => { node.log = (node.log + chunk).slice(-20_000); });
     await until("the node", async () => {
       if (node.process.exitCode !== null) throw new Error(`the node ended:\n${node.log}`);
-      return fetch(`${node.origin}/readyz`).then((response) => response.ok, () => false);
+      return fetch(`${node.origin}/readyz`, { signal: AbortSignal.timeout(PATIENCE_MS) }).then((response) => response.ok, () => false);
     });
     node.demo = JSON.parse(readFileSync(join(node.dir, "demo.json"), "utf8"));
     return node;

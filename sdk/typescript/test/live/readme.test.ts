@@ -6,7 +6,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { Node, until } from "../support/node.js";
+import { Node, end, until } from "../support/node.js";
 
 const PACKAGE = new URL("../../../", import.meta.url).pathname;
 const programs = [...readFileSync(join(PACKAGE, "README.md"), "utf8").matchAll(/```js\n(.*?)```/gs)].map(([, program]) => program as string);
@@ -35,7 +35,6 @@ describe("README.md", { timeout: 180_000 }, () => {
       CHANNEL_ID: demo.channel_ids[0], STATE_FILE: join(folder, "state.json"),
     };
     const child = spawn(process.execPath, [file], { env, stdio: ["ignore", "pipe", "pipe"] });
-    const ended = new Promise((resolve) => child.once("exit", resolve));
     let output = "";
     child.stdout.on("data", (data) => void (output += String(data)));
     child.stderr.on("data", (data) => void (output += String(data)));
@@ -47,7 +46,7 @@ describe("README.md", { timeout: 180_000 }, () => {
     } finally {
       clearInterval(posting);
       child.kill("SIGTERM");
-      await ended;
+      await end(child, () => output);
     }
     for (const of of expected) assert.match(output, of);
     assert.doesNotMatch(output, /Error|Warning/);

@@ -65,6 +65,21 @@ async function freePort(): Promise<number> {
 
 export const binary = process.env["GUILDHALL"] ?? "";
 
+/** How long one answer, or the end of a process, may take: the machine may be busy. */
+const PATIENCE_MS = 30_000;
+
+/** Waits for the end of a process. One that goes on is killed; the message has what it `said`. */
+export async function end(child: ChildProcess, said: () => string): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS;
+  while (child.exitCode === null && child.signalCode === null) {
+    if (Date.now() > deadline) {
+      child.kill("SIGKILL");
+      throw new Error(`a process does not end within ${PATIENCE_MS} ms:\n${said()}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 export class Node {
   readonly folder = mkdtempSync(join(tmpdir(), "guildhall-sdk-"));
   readonly proxy: Proxy;
@@ -101,7 +116,8 @@ export class Node {
     this.#process = spawn(binary, this.#arguments, { stdio: ["ignore", log, log] });
     const deadline = Date.now() + 60_000;
     for (;;) {
-      const isReady = await fetch(`http://127.0.0.1:${this.port}/readyz`).then((response) => response.ok, () => false);
+      const readyz = fetch(`http://127.0.0.1:${this.port}/readyz`, { signal: AbortSignal.timeout(PATIENCE_MS) });
+      const isReady = await readyz.then((response) => response.ok, () => false);
       if (isReady && existsSync(join(this.folder, "data", "demo.json"))) break;
       if (this.#process.exitCode !== null || Date.now() > deadline) throw new Error(readFileSync(join(this.folder, "log"), "utf8"));
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -112,9 +128,8 @@ export class Node {
   async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
     const child = this.#process;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill(signal);
-    await ended;
+    await end(child, () => readFileSync(join(this.folder, "log"), "utf8").slice(-2_000));
   }
 
   async remove(): Promise<void> {
@@ -129,6 +144,7 @@ export class Node {
       method: "POST",
       headers: { Authorization: `Bot ${this.demo.bot_token}`, "Content-Type": "application/json" },
       body: JSON.stringify({ content }),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
     if (!response.ok) throw new Error(`POST answered ${response.status}: ${await response.text()}`);
     return ((await response.json()) as { id: string }).id;
