@@ -90,7 +90,7 @@ struct Shared {
 /// Starts a node: configuration → port → store → node → REST → serving, not ready yet.
 ///
 /// # Errors
-/// See [`StartError`]. No part is left running.
+/// See `StartError`. No part is left running.
 pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     preflight::check(config)?;
     let mut guards = Guards::default();

@@ -77,7 +77,8 @@ pub(super) async fn run(
     let log = logging::init(&loaded.config.log);
     // Installed first: without a handler, SIGHUP ends the process.
     let mut hangups = signal(SignalKind::hangup())?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %changed_line(&loaded), "starting");
+    let allocator = if cfg!(feature = "jemalloc") { "jemalloc" } else { "system" };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), allocator, config = %changed_line(&loaded), "starting");
     tracing::debug!(config = %effective_line(&loaded), "all settings");
     let mut running = assemble(&loaded.config).await.map_err(|error| start_failure(error.into()))?;
     running.set_ready();
