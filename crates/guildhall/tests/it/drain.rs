@@ -51,9 +51,11 @@ impl Client {
         ws.identify(&demo.token("bot_token"));
         let ready = ws.expect_event("READY");
         assert_eq!(ready["s"], 1);
+        // Messages of the time before are not for this session.
+        let seq = ws.expect_event("GUILD_CREATE")["s"].as_u64().unwrap();
         let session_id = ready["d"]["session_id"].as_str().unwrap().to_owned();
         let stays = index.is_multiple_of(STUBBORN);
-        Self { ws, session_id, seq: 1, messages: Vec::new(), asked_at: None, left_at: None, close_code: None, stays }
+        Self { ws, session_id, seq, messages: Vec::new(), asked_at: None, left_at: None, close_code: None, stays }
     }
 
     /// Takes what is there. True while it is connected.

@@ -1,7 +1,7 @@
 //! `/metrics`: its values match the clients' actions, to the byte.
 
 use crate::{
-    support::{Demo, Http, ask, exchange, guildhall, serve_by, wait_for},
+    support::{Demo, Http, ask, exchange, guildhall, serve_by, wait_for, wait_until},
     ws::{Got, PLAIN, Ws},
 };
 use guildhall_ws_proto::{Opcode, close_frame};
@@ -66,11 +66,14 @@ fn value(series: &Series, name: &str) -> u64 {
     *found as u64
 }
 
-/// Reads until nothing has come for a while.
-fn read_until_quiet(clients: &mut [&mut Ws]) {
-    for client in clients {
-        while client.next_within(std::time::Duration::from_millis(300)).is_some() {}
-    }
+/// The series once everything is counted that these clients have received.
+fn counted(addr: SocketAddr, clients: &[&Ws]) -> Series {
+    let received: u64 = clients.iter().map(|ws| ws.received).sum();
+    wait_until(&format!("{received} bytes that are counted"), || {
+        let series = scrape(addr);
+        let sent = value(&series, "sent_bytes_total");
+        if sent == received { Ok(series) } else { Err(sent) }
+    })
 }
 
 #[test]
@@ -85,14 +88,21 @@ fn the_numbers_are_what_clients_did() {
     let mut a = Ws::session(addr, &token);
     let mut b = Ws::session(addr, &token);
     let mut greeted = Ws::connect(addr, PLAIN, "").unwrap();
+    greeted.expect_op(10);
+    // Events of the time before are not for these sessions.
+    for ws in [&mut a, &mut b] {
+        ws.expect_event("GUILD_CREATE");
+    }
     let mut http = demo.client("bot_token");
     let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
     for number in 0..10 {
         let content = format!("number {number} {}", "words and words ".repeat(20));
         assert_eq!(http.request("POST", &path, Some(&json!({"content": content}))).unwrap().status, 200);
     }
-    read_until_quiet(&mut [&mut a, &mut b, &mut greeted]);
-    let after = scrape(addr);
+    for ws in [&mut a, &mut b] {
+        (0..10).for_each(|_| drop(ws.expect_event("MESSAGE_CREATE")));
+    }
+    let after = counted(addr, &[&a, &b, &greeted]);
     let spent = |loops: &str| after.get(&format!("guildhall_loop_{loops}")).copied().unwrap_or(0.0);
     assert!(spent("busy_seconds_total{loop=\"guild_worker\",index=\"0\"}") > 0.0);
     assert!(spent("handling_seconds_count{loop=\"guild_worker\",type=\"create_message\"}") >= 10.0);
@@ -234,10 +244,12 @@ fn compression(args: &[&str]) -> Series {
         let content: Value = json!({"content": format!("number {number}, {}", "words and words ".repeat(20))});
         assert_eq!(http.request("POST", &path, Some(&content)).unwrap().status, 200);
     }
-    let [first, second] = &mut zstd;
-    read_until_quiet(&mut [first, second, &mut zlib]);
-    let series = scrape(demo.addr);
-    assert_eq!(value(&series, "sent_bytes_total"), zstd.iter().map(|ws| ws.received).sum::<u64>() + zlib.received);
+    for ws in zstd.iter_mut().chain([&mut zlib]) {
+        for _ in 0..20 {
+            assert!(matches!(ws.next(), Got::Compressed(_)));
+        }
+    }
+    let series = counted(demo.addr, &[&zstd[0], &zstd[1], &zlib]);
     let (bodies, bytes) = (value(&series, "sent_body_bytes_total"), value(&series, "sent_bytes_total"));
     println!("{bodies} bytes of bodies in {bytes}");
     assert!(bodies > 2 * bytes, "{bodies} in {bytes}");

@@ -25,6 +25,7 @@ fn run(format: &str) -> (String, Vec<String>) {
     let admin = demo.manifest["admin_key"].as_str().unwrap().to_owned();
 
     let mut ws = Ws::session(demo.addr, &bot);
+    ws.expect_event("GUILD_CREATE");
     let mut as_user = Ws::session(demo.addr, &user);
     let path_of = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
     let mut http = demo.client("bot_token");

@@ -286,6 +286,16 @@ impl Client {
         self.until(name, |payload| payload["t"] == name)["d"].take()
     }
 
+    /// Waits until an event is there, which the next look finds.
+    #[track_caller]
+    pub fn await_event(&mut self, name: &str) {
+        let wait = Wait::new(name);
+        while !self.payloads.iter().any(|payload| payload["t"] == name) {
+            wait.left();
+            self.read(&wait);
+        }
+    }
+
     /// All dispatches so far. Call it only after another client has received a later event.
     #[track_caller]
     pub fn told(&mut self) -> Vec<(String, Value)> {

@@ -160,6 +160,7 @@ fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
     let mut second = Client::connect(node.addr, &bot, json!({"intents": DIRECT, "shard": [1, 2]}));
     let mut messages_only = node.connect(&bot, 1 << 12);
     let mut guilds_only = node.connect(&bot, EVERYTHING & !DIRECT & !(1 << 8));
+    guilds_only.await_event("GUILD_CREATE");
     assert_eq!(direct.ready["private_channels"], json!([]));
     let dm = open(&ana, &bot);
     let message = say(&ana, &dm, "secret");
