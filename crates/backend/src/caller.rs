@@ -93,55 +93,61 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
     type Rejection = V1Error;
 
     async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
-        let now = v1.now().instant;
-        let peer = network(Peer::address_in(&parts.extensions));
-        let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
-        let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = parts.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::to_str);
-        let text = authorization_token(values).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
-        let granted = parts.extensions.get::<Granted>().filter(|Granted(_, life)| !life.is_over());
-        let key = match (granted, text) {
-            (Some(Granted(key, life)), _) => Ok((key.clone(), life.clone())),
-            (None, Err(TokenFault::Missing)) => Err((KeyFault::Missing, NO_KEY)),
-            (None, Err(_)) => Err((KeyFault::Unknown, WRONG_KEY)),
-            (None, Ok(text)) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
-        };
-        let (key, life) = match key {
-            Ok(key) => key,
-            // A valid key is accepted even if other clients of its address guess; a guess costs one lookup in memory.
-            Err((fault, text)) => {
-                let verdict = wrong_keys().take(now, peer, wrong_rule);
-                let message = "Too many wrong keys came from this address: wait, and check the key.";
-                let waits = || V1Error::rate_limited(verdict.reset_after_ms, message);
-                v1.node.count_refused_key(if verdict.admitted { fault } else { KeyFault::RateLimited });
-                return Err(if verdict.admitted { V1Error::unauthorized(text) } else { waits() });
-            }
-        };
-        if let Some(limit) = v1.limits.requests_per_s {
-            let mut requests = v1.requests.lock().unwrap_or_else(PoisonError::into_inner);
-            let verdict = requests.take(now, key.id.unwrap_or(0), Rule { limit, period_ms: 1_000 });
-            if !verdict.admitted {
-                let message = "This key asks too often: wait, or send batches and streams instead of single requests.";
-                return Err(V1Error::rate_limited(verdict.reset_after_ms, message));
-            }
-        }
-        if let Some(slot) = parts.extensions.get::<KeySlot>() {
-            slot.set(key.id.unwrap_or(0));
-        }
-        if let Some(scope) = S::SCOPE.filter(|scope| !key.may(*scope)) {
-            v1.node.count_refused_key(KeyFault::Scope);
-            let (needed, name) = (scope.as_str(), &key.name);
-            let has = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(V1Error::forbidden(format!(
-                "This needs a key with the scope `{needed}`; the key `{name}` has: {has}. Make one with \
-                 `guildhall key create --scopes {needed} …`, or POST /v1/keys."
-            )));
-        }
-        parts.extensions.insert(life.clone());
-        let parties = [Some(Party::Key(key.id.unwrap_or(0))), None];
-        let place = v1.in_flight.reserve(parties, 1).map_err(V1Error::over_quota)?;
+        let (key, life, place) = admit(parts, v1, S::SCOPE).await?;
         Ok(Self { key, life, _place: place, _needs: PhantomData })
     }
+}
+
+/// Checks the key of a request, and its limits. Without the type of the scope, so that it is compiled once.
+async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key, KeyLife, Reservation), V1Error> {
+    let now = v1.now().instant;
+    let peer = network(Peer::address_in(&parts.extensions));
+    let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
+    let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
+    let values = parts.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::to_str);
+    let text = authorization_token(values).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
+    let granted = parts.extensions.get::<Granted>().filter(|Granted(_, life)| !life.is_over());
+    let key = match (granted, text) {
+        (Some(Granted(key, life)), _) => Ok((key.clone(), life.clone())),
+        (None, Err(TokenFault::Missing)) => Err((KeyFault::Missing, NO_KEY)),
+        (None, Err(_)) => Err((KeyFault::Unknown, WRONG_KEY)),
+        (None, Ok(text)) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
+    };
+    let (key, life) = match key {
+        Ok(key) => key,
+        // A valid key is accepted even if other clients of its address guess; a guess costs one lookup in memory.
+        Err((fault, text)) => {
+            let verdict = wrong_keys().take(now, peer, wrong_rule);
+            let message = "Too many wrong keys came from this address: wait, and check the key.";
+            let waits = || V1Error::rate_limited(verdict.reset_after_ms, message);
+            v1.node.count_refused_key(if verdict.admitted { fault } else { KeyFault::RateLimited });
+            return Err(if verdict.admitted { V1Error::unauthorized(text) } else { waits() });
+        }
+    };
+    if let Some(limit) = v1.limits.requests_per_s {
+        let mut requests = v1.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = requests.take(now, key.id.unwrap_or(0), Rule { limit, period_ms: 1_000 });
+        if !verdict.admitted {
+            let message = "This key asks too often: wait, or send batches and streams instead of single requests.";
+            return Err(V1Error::rate_limited(verdict.reset_after_ms, message));
+        }
+    }
+    if let Some(slot) = parts.extensions.get::<KeySlot>() {
+        slot.set(key.id.unwrap_or(0));
+    }
+    if let Some(scope) = scope.filter(|scope| !key.may(*scope)) {
+        v1.node.count_refused_key(KeyFault::Scope);
+        let (needed, name) = (scope.as_str(), &key.name);
+        let has = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(V1Error::forbidden(format!(
+            "This needs a key with the scope `{needed}`; the key `{name}` has: {has}. Make one with \
+             `guildhall key create --scopes {needed} …`, or POST /v1/keys."
+        )));
+    }
+    parts.extensions.insert(life.clone());
+    let parties = [Some(Party::Key(key.id.unwrap_or(0))), None];
+    let place = v1.in_flight.reserve(parties, 1).map_err(V1Error::over_quota)?;
+    Ok((key, life, place))
 }
 
 impl Caller<Tokens> {

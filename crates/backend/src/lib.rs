@@ -69,10 +69,10 @@ use axum::{
     response::Response,
     routing::get,
 };
-use guildhall_guild::{Actor, Refusal, Request as GuildRequest, Upserted};
+use guildhall_guild::{Actor, Command, Refusal, Reply, Request as GuildRequest, Upserted};
 use guildhall_http_kit::{BodyQuotas, Limiter, Quota, detach_body};
 use guildhall_model::{GuildId, UserId};
-use guildhall_node::{Clock, Node};
+use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::{LogGate, Now};
 use std::{
     sync::{Arc, Mutex},
@@ -228,7 +228,12 @@ impl V1 {
 
     /// Sends a request of the backend to a guild.
     async fn request<R: GuildRequest>(&self, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
-        self.in_time(self.node.command(guild_id, Actor::System, request)).await?.map_err(V1Error::from)
+        Ok(reply_to::<R>(self.ask(guild_id, request.into_command()).await?)?)
+    }
+
+    /// `request` without its types, so that it is compiled once and not for each request.
+    async fn ask(&self, guild_id: GuildId, command: Command) -> Result<Reply, V1Error> {
+        self.in_time(self.node.command(guild_id, Actor::System, command)).await?.map_err(V1Error::from)
     }
 
     /// Waits for an answer until a deadline. The request may take effect after it.

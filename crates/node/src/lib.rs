@@ -65,7 +65,7 @@ use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
 use guildhall_accounting::LoopAccount;
-use guildhall_guild::{Actor, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
+use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::ToGuild;
 use guildhall_model::{GuildId, Message};
 use guildhall_stdx::Refusals;
@@ -149,14 +149,18 @@ impl Drop for Inner {
 
 /// The reply in the type that the request names. The guild holds its handlers to the same table
 /// (`guildhall_guild::request`), so only a request outside of that table is refused.
-fn reply_to<R: Request>(reply: Reply) -> Result<R::Reply, Refusal> {
-    R::Reply::from_reply(reply).ok_or_else(|| {
-        tracing::error!(
-            request = std::any::type_name::<R>(),
-            "a guild's reply has another type than the request names"
-        );
-        Refusal::Internal
-    })
+///
+/// # Errors
+/// `Internal`: it is another reply.
+pub fn reply_to<R: Request>(reply: Reply) -> Result<R::Reply, Refusal> {
+    R::Reply::from_reply(reply).ok_or_else(|| other_reply(std::any::type_name::<R>()))
+}
+
+/// Apart from `reply_to`, which is compiled for each request.
+#[cold]
+fn other_reply(request: &'static str) -> Refusal {
+    tracing::error!(request, "a guild's reply has another type than the request names");
+    Refusal::Internal
 }
 
 impl Node {
@@ -314,11 +318,15 @@ impl Node {
     /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
     /// not be made durable. In the last case they may have been made all the same: read before trying again.
     pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
+        self.run(guild_id, actor, request.into_command()).await.and_then(reply_to::<R>)
+    }
+
+    /// `command` without its types, so that it is compiled once and not for each request.
+    async fn run(&self, guild_id: GuildId, actor: Actor, command: Command) -> Answer {
         let (answer, receiver) = oneshot::channel();
-        let command = request.into_command();
         let trace = CommandTrace::of_request();
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });
-        self.request(guild_id, input, receiver).await.and_then(reply_to::<R>)
+        self.request(guild_id, input, receiver).await
     }
 
     /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that

@@ -13,12 +13,12 @@ use crate::{
 };
 use async_trait::async_trait;
 use axum::{body::HttpBody, response::Response};
-use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
+use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
 use guildhall_media::{Files, Media};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
-use guildhall_node::{Clock, Node};
+use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::Now;
 use guildhall_store::{Page, StoreError};
 use serde::Serialize;
@@ -144,7 +144,12 @@ impl Api {
         guild_id: GuildId,
         request: R,
     ) -> Result<R::Reply, ApiError> {
-        Ok(self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(request)).await?)
+        Ok(reply_to::<R>(self.ask(caller, guild_id, request.into_command()).await?)?)
+    }
+
+    /// `request` without its types, so that it is compiled once and not for each request.
+    async fn ask(&self, caller: &Caller, guild_id: GuildId, command: Command) -> Result<Reply, Refusal> {
+        self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(command)).await
     }
 
     /// The guild of a channel.
@@ -159,9 +164,18 @@ impl Api {
         channel_id: ChannelId,
         request: R,
     ) -> Result<R::Reply, ApiError> {
+        Ok(reply_to::<R>(self.ask_in_channel(caller, channel_id, request.into_command()).await?)?)
+    }
+
+    /// `request_in_channel` without its types.
+    async fn ask_in_channel(
+        &self,
+        caller: &Caller,
+        channel_id: ChannelId,
+        command: Command,
+    ) -> Result<Reply, ApiError> {
         let guild_id = self.channel_guild(channel_id).await?;
-        let command = caller.with_reason(request);
-        self.node.command(guild_id, Actor::User(caller.id), command).await.map_err(|refusal| match refusal {
+        self.ask(caller, guild_id, command).await.map_err(|refusal| match refusal {
             // The channel exists and is known to the caller, but they lack access.
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
             other => other.into(),
