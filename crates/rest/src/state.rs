@@ -12,7 +12,7 @@ use crate::{
     unserved::Unserved,
 };
 use async_trait::async_trait;
-use axum::{body::HttpBody, response::Response};
+use axum::{body::HttpBody, http::StatusCode, response::Response};
 use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
@@ -20,7 +20,7 @@ use guildhall_media::{Files, Media};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::Now;
-use guildhall_store::{Page, StoreError};
+use guildhall_store::{Page, PictureOwner, StoreError};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
@@ -180,6 +180,38 @@ impl Api {
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
             other => other.into(),
         })
+    }
+
+    /// `request` of a route that answers 204.
+    pub async fn done<R: Request>(
+        &self,
+        caller: &Caller,
+        guild_id: GuildId,
+        request: R,
+    ) -> Result<StatusCode, ApiError> {
+        self.request(caller, guild_id, request).await.map(|_| StatusCode::NO_CONTENT)
+    }
+
+    /// `request_in_channel` of a route that answers 204.
+    pub async fn done_in_channel<R: Request>(
+        &self,
+        caller: &Caller,
+        channel_id: ChannelId,
+        request: R,
+    ) -> Result<StatusCode, ApiError> {
+        self.request_in_channel(caller, channel_id, request).await.map(|_| StatusCode::NO_CONTENT)
+    }
+
+    /// `done` for an object of a guild that may have pictures: they are removed after it.
+    pub async fn delete_with_pictures<R: Request>(
+        &self,
+        caller: &Caller,
+        guild_id: GuildId,
+        request: R,
+    ) -> Result<StatusCode, ApiError> {
+        let done = self.done(caller, guild_id, request).await?;
+        self.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
+        Ok(done)
     }
 
     /// Whether an account may send files into a channel, or add some to a message of theirs.

@@ -3,7 +3,7 @@
 //! Limits      pages of 1000; 200 bans at once. Messages of a banned account are deleted `DELETED_AT_ONCE` at a time,
 //!             channel by channel; that continues after the requester has disconnected.
 
-use super::PathParams;
+use super::Call;
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
@@ -14,7 +14,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -37,12 +36,7 @@ const NICK_CHARS_MAX: usize = 32;
 const ROLES_MAX: usize = 250;
 const PRUNE_DAYS_MAX: i64 = 30;
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let page = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_MAX) as usize;
         let before: Option<UserId> = form.optional("before", form::id);
@@ -53,11 +47,7 @@ pub(super) async fn list(
     Ok(Json(bans.iter().map(|ban| BanBody::from(&**ban)).collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let command = request::ReadBan(params.id("user_id")?);
     let bans = api.request(&caller, params.id("guild_id")?, command).await?;
     let ban = bans.first().ok_or(ApiError::Bug("a ban"))?;
@@ -75,12 +65,7 @@ async fn account(api: &Api, user_id: UserId) -> Result<Arc<User>, ApiError> {
     api.node.user(user_id).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))
 }
 
-pub(super) async fn put(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn put(Call { api, caller, params }: Call, input: JsonRequest) -> Result<StatusCode, ApiError> {
     let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     account(&api, user_id).await?;
@@ -134,22 +119,12 @@ async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: Me
     Ok(())
 }
 
-pub(super) async fn remove(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    api.request(&caller, params.id("guild_id")?, request::Unban(params.id("user_id")?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.done(&caller, params.id("guild_id")?, request::Unban(params.id("user_id")?)).await
 }
 
 /// Bans several; those that cannot be banned are named.
-pub(super) async fn bulk(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn bulk(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = api.request(&caller, guild_id, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
@@ -176,12 +151,7 @@ pub(super) async fn bulk(
 }
 
 /// Brings in an account that agreed to it: `access_token` is one of its own.
-pub(super) async fn join(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let (guild_id, user_id): (GuildId, UserId) = (params.id("guild_id")?, params.id("user_id")?);
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::FORM, |form| {
@@ -234,23 +204,13 @@ async fn pruned(api: &Api, caller: &Caller, guild_id: GuildId, prune: Prune) -> 
 }
 
 /// How many would go.
-pub(super) async fn count_prune(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn count_prune(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let (prune, _) = query.read(|form| Some(prune_form(&api, form, true)))?;
     let count = pruned(&api, &caller, params.id("guild_id")?, prune).await?;
     Ok(Json(json!({"pruned": count})).into_response())
 }
 
-pub(super) async fn prune(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn prune(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::FORM, |form| Some(prune_form(&api, form, false)));

@@ -1,6 +1,6 @@
 //! Channels, their overwrites, and typing. Spec  docs/protocol/reference.md §10.3, §10.4.
 
-use super::{PathParams, channel_form};
+use super::{Call, channel_form};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -11,7 +11,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -45,21 +44,13 @@ fn body(channel: &Channel) -> Response {
     Json(ChannelBody::from(channel)).into_response()
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     rendered(&caller, api.request_in_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     let form = api.hidden_channels.form(false);
     let channels = guild.structure.channels.values().filter_map(|channel| listed(&guild, channel, form));
@@ -83,12 +74,7 @@ fn listed<'a>(guild: &GuildReply, channel: &'a Channel, form: Option<Redaction>)
     })
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
@@ -102,12 +88,7 @@ pub(super) async fn create(
 }
 
 /// Puts several into order.
-pub(super) async fn move_all(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn move_all(Call { api, caller, params }: Call, input: JsonRequest) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let input = input.json(&api, permit, BodyLimits::LIST).await?;
@@ -122,16 +103,10 @@ pub(super) async fn move_all(
             })
         })
     })?;
-    api.request(&caller, guild_id, request::MoveChannels(moves)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, guild_id, request::MoveChannels(moves)).await
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
@@ -139,35 +114,24 @@ pub(super) async fn update(
     rendered(&caller, api.request_in_channel(&caller, channel_id, command).await?)
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     rendered(&caller, api.request_in_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
+    Call { api, caller, params }: Call,
     input: JsonRequest,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let id: Id<()> = params.id("overwrite_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let overwrite = input.read(&api, permit, BodyLimits::FORM, |form| channel_form::overwrite(form, id.get())).await?;
-    api.request_in_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await
 }
 
 /// The path does not say whether the id is a role's or a member's; the channel knows.
-pub(super) async fn delete_overwrite(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete_overwrite(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let id: Id<()> = params.id("overwrite_id")?;
     let has_id = |target: &OverwriteKind| match target {
@@ -177,16 +141,10 @@ pub(super) async fn delete_overwrite(
     let channel = channel(&api, &caller, channel_id).await?;
     let target = channel.overwrites.iter().map(|overwrite| overwrite.target).find(has_id);
     let target = target.ok_or(ApiError::Refused(Refusal::UnknownOverwrite))?;
-    api.request_in_channel(&caller, channel_id, request::DeleteOverwrite(channel_id, target)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::DeleteOverwrite(channel_id, target)).await
 }
 
-pub(super) async fn start_typing(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn start_typing(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.request_in_channel(&caller, channel_id, request::StartTyping(channel_id)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::StartTyping(channel_id)).await
 }

@@ -7,7 +7,7 @@
 //!             bot is a member.
 //! Spec        docs/protocol/reference.md §10.2; docs/protocol/choices.md "Application commands".
 
-use super::PathParams;
+use super::{Call, PathParams};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonBody, JsonRequest},
@@ -18,13 +18,11 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use guildhall_model::{ApplicationId, GuildId, Id, Permissions};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 /// Kind of the records.
 const RECORDS: &str = "commands";
@@ -328,22 +326,13 @@ fn defaults() -> Fields {
     if let Value::Object(fields) = defaults { fields } else { Fields::new() }
 }
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     Ok(Json(scope.read(&api).await?).into_response())
 }
 
 /// Replaces all commands. Existing ones keep their ids.
-pub(super) async fn replace(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let input = scope.body(&api, input).await?;
     let wanted = form::list(&input.value, 0, COMMANDS_MAX, |value| command(value, None))?;
@@ -360,12 +349,7 @@ pub(super) async fn replace(
 }
 
 /// Adds a command, or replaces the one with its type and name.
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let input = scope.body(&api, input).await?;
     let fields = command(&input.value, None)?;
@@ -390,22 +374,13 @@ fn find(commands: &[Fields], params: &PathParams) -> Result<usize, ApiError> {
     commands.iter().position(|command| command.get("id") == Some(&id)).ok_or_else(unknown)
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let commands = scope.read(&api).await?;
     Ok(Json(&commands[find(&commands, &params)?]).into_response())
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     // An unknown command is refused before the body is read, and looked up again after that, under the lock.
     find(&scope.read(&api).await?, &params)?;
@@ -420,11 +395,7 @@ pub(super) async fn update(
     Ok(Json(&commands[at]).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let _turn = api.commands.lock().await;
     let mut commands = scope.read(&api).await?;

@@ -2,7 +2,7 @@
 //!
 //! Spec  docs/protocol/reference.md §10.2; ADR 25.
 
-use super::PathParams;
+use super::Call;
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -89,25 +89,15 @@ pub(super) async fn list(State(api): State<Arc<Api>>, caller: Caller) -> Result<
     Ok(Json(directs.iter().map(|direct| DirectBody::new(direct, caller.id)).collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn add_recipient(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn add_recipient(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let user = recipient(&api, params.id("user_id")?).await?;
     api.node.need_consent(caller.id, user.id).await?;
-    api.request_in_channel(&caller, channel_id, Command::Direct(DirectCommand::AddRecipient(user))).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, Command::Direct(DirectCommand::AddRecipient(user))).await
 }
 
-pub(super) async fn remove_recipient(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove_recipient(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let command = DirectCommand::RemoveRecipient(params.id("user_id")?);
-    api.request_in_channel(&caller, channel_id, Command::Direct(command)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, Command::Direct(command)).await
 }

@@ -1,17 +1,14 @@
 //! Emoji of a guild. Spec  docs/protocol/reference.md §6.7, §10.4.
 
-use super::{PathParams, guilds::guild_of_path};
+use super::{Call, guilds::guild_of_path};
 use crate::{
-    auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
     form::{self, FieldError, Parsed},
     permit::ReadPermit,
-    state::Api,
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -20,7 +17,6 @@ use guildhall_media::PictureRule;
 use guildhall_model::{Emoji, EmojiId, Permissions, RoleId, from_gateway::EmojiBody};
 use guildhall_store::{PictureOwner, emoji_picture};
 use serde_json::Value;
-use std::sync::Arc;
 
 const ROLES_MAX: usize = 250;
 
@@ -43,11 +39,7 @@ fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
     form::list(value, 0, ROLES_MAX, form::id)
 }
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(guild.structure.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
 }
@@ -56,22 +48,13 @@ fn find(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
     guild.structure.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(EmojiBody::from(find(&guild, id)?)).into_response())
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
@@ -93,12 +76,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
@@ -111,13 +89,6 @@ pub(super) async fn update(
     Ok(Json(EmojiBody::from(&*emoji)).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    let guild_id = params.id("guild_id")?;
-    api.request(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
-    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.delete_with_pictures(&caller, params.id("guild_id")?, request::DeleteEmoji(params.id("emoji_id")?)).await
 }

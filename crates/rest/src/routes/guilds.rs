@@ -1,6 +1,6 @@
 //! Guilds: reading, listing one's own, changing. Spec  docs/protocol/reference.md §10.2, §10.4.
 
-use super::PathParams;
+use super::{Call, PathParams};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
@@ -61,12 +61,7 @@ pub(super) async fn guild_of_path(
     guild(api, caller, params.id("guild_id")?).await
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, with_counts))
@@ -128,12 +123,7 @@ fn afk_timeout(value: &Value) -> Parsed<u16> {
     }
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let before = guild(&api, &caller, guild_id).await?;
     let permit = ReadPermit::in_guild(&caller, &before, &before.structure.guild);
@@ -167,11 +157,7 @@ pub(super) async fn update(
     Ok(body(&*guild(&api, &caller, guild_id).await?, false))
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteGuild).await?;
     api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
@@ -179,12 +165,7 @@ pub(super) async fn delete(
 }
 
 /// Entries of the audit log, newest first, or oldest first with `after`; and the accounts they name.
-pub(super) async fn audit_log(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn audit_log(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let query = query.read(|form| {
         Some(AuditQuery {
             user_id: form.optional("user_id", form::id),

@@ -1,6 +1,6 @@
 //! Invites. Spec  docs/protocol/reference.md §7.1, §10.3.
 
-use super::PathParams;
+use super::{Call, PathParams};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
@@ -51,12 +51,7 @@ fn hide_guild(refusal: Refusal) -> ApiError {
     }
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     caller.need(&api, SelfService::CreateInvites)?;
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
@@ -89,11 +84,7 @@ pub(super) async fn read(
     Ok(Json(known(&reply, with_counts)).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let (code, guild_id) = found(&api, &params).await?;
     let reply = match api.node.command(guild_id, Actor::User(caller.id), request::DeleteInvite(code)).await {
         Err(Refusal::UnknownGuild) => return Err(ApiError::MISSING_ACCESS),
@@ -103,11 +94,7 @@ pub(super) async fn delete(
 }
 
 /// Comes in by it.
-pub(super) async fn accept(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn accept(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     if caller.bot {
         let message = "Bots cannot use this endpoint";
         return Err(ApiError::coded(axum::http::StatusCode::FORBIDDEN, 20001, message));
@@ -128,19 +115,11 @@ async fn list((invites, structure): (Vec<Arc<Invite>>, Arc<GuildStructure>)) -> 
     Ok(Json(bodies.map_err(|_| ApiError::Bug("an invite that encodes"))?).into_response())
 }
 
-pub(super) async fn of_channel(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_channel(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     list(api.request_in_channel(&caller, channel_id, request::ListInvites(Some(channel_id))).await?).await
 }
 
-pub(super) async fn of_guild(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_guild(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     list(api.request(&caller, params.id("guild_id")?, request::ListInvites(None)).await?).await
 }

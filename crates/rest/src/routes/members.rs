@@ -4,7 +4,7 @@
 //!             same time is in `ApiLimits`.
 //!             Spec  docs/protocol/reference.md §4.2, §10.4.
 
-use super::PathParams;
+use super::Call;
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
@@ -16,7 +16,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -41,29 +40,16 @@ async fn all_members(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Me
     api.request(caller, guild_id, request::ReadMembers).await
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     member(&api, &caller, params.id("guild_id")?, params.id("user_id")?).await
 }
 
-pub(super) async fn read_own(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read_own(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     member(&api, &caller, params.id("guild_id")?, caller.id).await
 }
 
 /// Members by user id, ascending.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let (limit, after) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(1);
@@ -78,12 +64,7 @@ pub(super) async fn list(
 }
 
 /// Members whose name or nick begins with the query, whatever the case.
-pub(super) async fn search(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn search(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let (needle, limit) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(1);
@@ -151,24 +132,14 @@ async fn change(
     Ok(Json(MemberBody::from(&*member)).into_response())
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
     let permit = ReadPermit::member(&api, &caller, guild_id, user_id).await?;
     change(&api, &caller, guild_id, user_id, input.read(&api, permit, BodyLimits::FORM, patch).await?).await
 }
 
 /// Of oneself, only the nick and the pictures can be changed this way.
-pub(super) async fn update_own(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update_own(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let rule = PictureRule::large(&api.media);
@@ -184,43 +155,23 @@ pub(super) async fn update_own(
     held.settled(changed).await
 }
 
-pub(super) async fn remove(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    api.request(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.done(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await
 }
 
-pub(super) async fn leave(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn leave(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     caller.need(&api, SelfService::LeaveGuilds)?;
-    api.request(&caller, params.id("guild_id")?, request::RemoveMember(caller.id)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, params.id("guild_id")?, request::RemoveMember(caller.id)).await
 }
 
-pub(super) async fn add_role(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn add_role(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let command = request::AddMemberRole(params.id("user_id")?, params.id("role_id")?);
-    api.request(&caller, params.id("guild_id")?, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, params.id("guild_id")?, command).await
 }
 
-pub(super) async fn remove_role(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove_role(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let command = request::RemoveMemberRole(params.id("user_id")?, params.id("role_id")?);
-    api.request(&caller, params.id("guild_id")?, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, params.id("guild_id")?, command).await
 }
 
 #[cfg(test)]

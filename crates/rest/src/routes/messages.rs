@@ -3,7 +3,7 @@
 //! Limits      pages of 100; the messages that replies on a page answer are looked up one by one, at most 100.
 //!             Spec  docs/protocol/reference.md §10.3.
 
-use super::{PathParams, message_form, render};
+use super::{Call, message_form, render};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -14,7 +14,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -50,12 +49,7 @@ pub(crate) async fn readable(
     api.message(channel_id, message_id).await?.ok_or(ApiError::UNKNOWN_MESSAGE)
 }
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let (page, limit) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT);
@@ -79,11 +73,7 @@ pub(super) async fn list(
     Ok(Json(bodies).into_response())
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let record = [readable(&api, &caller, params.id("channel_id")?, params.id("message_id")?).await?];
     let answered = answered_by(&api, &record).await?;
     let referenced = answered_id(&record[0].message).map(|(_, id)| answered.get(&id).and_then(Option::as_deref));
@@ -115,12 +105,7 @@ async fn answered_by(
     Ok(answered)
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    request: MessageRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let body = request.read(&api, permit, api.may_attach(&caller, channel_id, None)).await?;
@@ -133,12 +118,7 @@ pub(super) async fn create(
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
-pub(super) async fn edit(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    request: MessageRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn edit(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let message_id = params.id("message_id")?;
     let permit = ReadPermit::message(&api, &caller, channel_id, message_id).await?;
@@ -151,24 +131,14 @@ pub(super) async fn edit(
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let command = request::DeleteMessage(channel_id, params.id("message_id")?);
-    api.request_in_channel(&caller, channel_id, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, command).await
 }
 
 /// Deletes several messages; those that do not exist are passed over, as upstream.
-pub(super) async fn bulk_delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    body: JsonRequest,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn bulk_delete(Call { api, caller, params }: Call, body: JsonRequest) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let oldest: MessageId = smallest_id_at(Timestamp(api.now().unix.0 - BULK_DELETE_AGE_MAX_MS));
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
@@ -190,6 +160,5 @@ pub(super) async fn bulk_delete(
         let message = "You can only bulk delete messages that are under 14 days old.";
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));
     }
-    api.request_in_channel(&caller, channel_id, request::DeleteMessages(channel_id, ids)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::DeleteMessages(channel_id, ids)).await
 }

@@ -1,6 +1,6 @@
 //! Routes: every path of the API and its handler.
 //!
-//! Owns        the table, a file per resource, and `PathParams`.
+//! Owns        the table, a file per resource; `Call`, what most handlers take; `PathParams`.
 //! Invariants  R1 every route passes `crate::middleware`; unknown paths, and methods that a route does not have, get an
 //!             answer in JSON. (tests in `tests/it`)
 //! Spec        docs/protocol/reference.md §10.2–§10.4.
@@ -14,6 +14,7 @@ mod commands;
 mod directs;
 mod embeds;
 mod emojis;
+mod erased;
 mod guilds;
 mod invites;
 mod members;
@@ -31,6 +32,7 @@ mod threads;
 mod webhooks;
 
 use crate::{
+    auth::Caller,
     error::ApiError,
     form::{self, FieldErrors},
     middleware,
@@ -43,15 +45,15 @@ use axum::{
     http::request::Parts,
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
-    routing::{delete, get, patch, post, put},
 };
+use erased::{Table, delete, get, patch, post, put};
 use guildhall_model::Id;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// All routes, below the version prefix.
 pub(crate) fn routes(api: Arc<Api>) -> Router {
-    let channel = Router::new()
+    let channel = Table::new()
         .route("/channels/{channel_id}", get(channels::read).patch(channels::update).delete(channels::delete))
         .route(
             "/channels/{channel_id}/permissions/{overwrite_id}",
@@ -94,7 +96,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             put(reactions::add).delete(reactions::remove_own),
         )
         .route("/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}", delete(reactions::remove));
-    let guild = Router::new()
+    let guild = Table::new()
         .route("/guilds", post(guilds::create))
         .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
         .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create).patch(channels::move_all))
@@ -139,7 +141,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/guilds/{guild_id}/members/{user_id}/roles/{role_id}",
             put(members::add_role).delete(members::remove_role),
         );
-    let account = Router::new()
+    let account = Table::new()
         .route("/gateway", get(bootstrap::gateway))
         .route("/attachments/refresh-urls", post(attachments::refresh_urls))
         .route("/voice/regions", get(small::voice_regions))
@@ -170,7 +172,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}",
             get(commands::read).patch(commands::update).delete(commands::delete),
         );
-    let codes = Router::new()
+    let codes = Table::new()
         .route("/stage-instances", post(stages::create))
         .route("/stage-instances/{channel_id}", get(stages::read).patch(stages::update).delete(stages::delete))
         .route("/invites/{code}", get(invites::read).post(invites::accept).delete(invites::delete))
@@ -190,6 +192,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .merge(guild)
         .merge(account)
         .merge(codes)
+        .router()
         .route_layer(from_fn_with_state(Arc::clone(&api), middleware::admit_request))
         .method_not_allowed_fallback(async |state, request| unrouted(state, request, ApiError::MethodNotAllowed))
         .fallback(async |state, request| unrouted(state, request, ApiError::NotFound))
@@ -229,6 +232,23 @@ impl PathParams {
             tree.add(name, faults);
             tree.into()
         })
+    }
+}
+
+/// The request of an account. One extractor instead of three, because axum compiles extractors into each handler.
+pub(crate) struct Call {
+    api: Arc<Api>,
+    caller: Caller,
+    params: PathParams,
+}
+
+impl FromRequestParts<Arc<Api>> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, api).await?;
+        let params = PathParams::from_request_parts(parts, api).await?;
+        Ok(Self { api: Arc::clone(api), caller, params })
     }
 }
 

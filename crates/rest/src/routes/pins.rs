@@ -2,11 +2,10 @@
 //!
 //! Limits      a channel's pins, 250; the newer form pages by 50.
 
-use super::{PathParams, render};
+use super::{Call, render};
 use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -14,28 +13,17 @@ use guildhall_guild::{MessageRecord, request};
 use guildhall_model::{ChannelId, MessageId};
 use guildhall_stdx::Timestamp;
 use serde_json::json;
-use std::sync::Arc;
 
 const PAGE_MAX: i64 = 50;
 
-pub(super) async fn add(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn add(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.request_in_channel(&caller, channel_id, request::Pin(channel_id, params.id("message_id")?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::Pin(channel_id, params.id("message_id")?)).await
 }
 
-pub(super) async fn remove(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.request_in_channel(&caller, channel_id, request::Unpin(channel_id, params.id("message_id")?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::Unpin(channel_id, params.id("message_id")?)).await
 }
 
 type Pins = Vec<(MessageId, Timestamp)>;
@@ -59,11 +47,7 @@ async fn records(
 }
 
 /// The older form: all of them.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let pins = pins(&api, &caller, channel_id).await?;
     let records = records(&api, channel_id, &pins).await?;
@@ -72,12 +56,7 @@ pub(super) async fn list(
 }
 
 /// The newer form: a page, each with when it was pinned.
-pub(super) async fn page(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn page(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let (before, limit) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_MAX) as usize;

@@ -1,16 +1,14 @@
 //! Reactions. Spec  docs/protocol/reference.md §10.3.
 
-use super::{PathParams, messages};
+use super::{Call, PathParams, messages};
 use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Command;
 use guildhall_model::{ChannelId, MessageId, ReactionEmoji, UserId, from_gateway::UserBody};
-use std::sync::Arc;
 
 const PAGE_MAX: i64 = 100;
 const PAGE_DEFAULT: i64 = 25;
@@ -24,66 +22,40 @@ fn emoji_of(params: &PathParams) -> Result<ReactionEmoji, ApiError> {
 }
 
 async fn done(api: &Api, caller: &Caller, channel_id: ChannelId, command: Command) -> Result<StatusCode, ApiError> {
-    api.request_in_channel(caller, channel_id, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(caller, channel_id, command).await
 }
 
-pub(super) async fn add(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn add(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let command = Command::AddReaction(channel_id, message_id, emoji_of(&params)?);
     done(&api, &caller, channel_id, command).await
 }
 
-pub(super) async fn remove_own(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove_own(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, caller.id);
     done(&api, &caller, channel_id, command).await
 }
 
-pub(super) async fn remove(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, params.id("user_id")?);
     done(&api, &caller, channel_id, command).await
 }
 
-pub(super) async fn clear(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn clear(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     done(&api, &caller, channel_id, Command::ClearReactions(channel_id, message_id, None)).await
 }
 
-pub(super) async fn clear_emoji(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn clear_emoji(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let command = Command::ClearReactions(channel_id, message_id, Some(emoji_of(&params)?));
     done(&api, &caller, channel_id, command).await
 }
 
 /// Users who reacted with one emoji, by ascending id.
-pub(super) async fn users(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn users(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let emoji = emoji_of(&params)?;
     let (limit, after, kind) = query.read(|form| {

@@ -1,20 +1,17 @@
 //! Roles of a guild. Spec  docs/protocol/reference.md §6.3, §10.4.
 
 use super::{
-    PathParams,
+    Call,
     guilds::{guild, guild_of_path, need},
 };
 use crate::{
-    auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
-    state::Api,
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -22,7 +19,6 @@ use guildhall_guild::{NewRole, Refusal, RolePatch, request};
 use guildhall_media::{Picture, PictureRule, hash_of};
 use guildhall_model::{Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
 use guildhall_store::{PictureOwner, role_picture};
-use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 100;
 /// As many as a guild can have roles.
@@ -35,20 +31,12 @@ fn body(role: &Role) -> Response {
     Json(RoleBody::from(role)).into_response()
 }
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let role_id: RoleId = params.id("role_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let role = guild.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
@@ -90,12 +78,7 @@ fn patch(form: &mut Form<'_>) -> Option<RolePatch> {
     })
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild(&api, &caller, guild_id).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
@@ -129,12 +112,7 @@ pub(super) async fn create(
 }
 
 /// Puts several into order. Answered with all, as they are then.
-pub(super) async fn move_all(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn move_all(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let input = input.json(&api, permit, BodyLimits::LIST).await?;
@@ -151,12 +129,7 @@ pub(super) async fn move_all(
     Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let (guild_id, role_id) = (params.id("guild_id")?, params.id("role_id")?);
     let before = guild(&api, &caller, guild_id).await?;
     let role = before.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
@@ -182,15 +155,8 @@ pub(super) async fn update(
     Ok(body(&role))
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    let guild_id = params.id("guild_id")?;
-    api.request(&caller, guild_id, request::DeleteRole(params.id("role_id")?)).await?;
-    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.delete_with_pictures(&caller, params.id("guild_id")?, request::DeleteRole(params.id("role_id")?)).await
 }
 
 #[cfg(test)]

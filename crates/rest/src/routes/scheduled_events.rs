@@ -1,6 +1,6 @@
 //! Scheduled events of a guild. Spec  docs/protocol/reference.md §6.10, §10.4.
 
-use super::{PathParams, guilds::guild_of_path};
+use super::{Call, PathParams, guilds::guild_of_path};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -11,7 +11,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -24,11 +23,7 @@ use std::sync::Arc;
 
 const METADATA_BYTES_MAX: usize = 1024;
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let events = guild.structure.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
     let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event)).collect();
@@ -48,11 +43,7 @@ fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
     !event.channel_id.is_some_and(is_hidden)
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(ScheduledEventBody::new(guild.structure.id(), find(&guild, &params)?)).into_response())
 }
@@ -140,12 +131,7 @@ async fn answer(
     Ok(Json(ScheduledEventBody::new(guild.structure.id(), &event)).into_response())
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::large(&api.media);
@@ -163,12 +149,7 @@ pub(super) async fn create(
     answer(&guild, held, created).await
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let before = find(&guild, &params)?;
     let permit = ReadPermit::in_guild(&caller, &guild, before);
@@ -185,22 +166,12 @@ pub(super) async fn update(
     answer(&guild, held, updated).await
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    let guild_id = params.id("guild_id")?;
-    api.request(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
-    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.delete_with_pictures(&caller, params.id("guild_id")?, request::DeleteScheduledEvent(params.id("event_id")?))
+        .await
 }
 
-pub(super) async fn list_followers(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list_followers(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let event = find(&guild, &params)?;
     let mut users = Vec::new();
@@ -213,22 +184,12 @@ pub(super) async fn list_followers(
     Ok(Json(users).into_response())
 }
 
-pub(super) async fn follow(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn follow(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let command = request::FollowScheduledEvent(params.id("event_id")?);
-    api.request(&caller, params.id("guild_id")?, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, params.id("guild_id")?, command).await
 }
 
-pub(super) async fn unfollow(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn unfollow(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let command = request::UnfollowScheduledEvent(params.id("event_id")?);
-    api.request(&caller, params.id("guild_id")?, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done(&caller, params.id("guild_id")?, command).await
 }

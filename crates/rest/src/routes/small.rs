@@ -3,11 +3,10 @@
 //!
 //! Spec  docs/protocol/choices.md "What is served".
 
-use super::PathParams;
-use crate::{auth::Caller, error::ApiError, state::Api};
+use super::Call;
+use crate::{auth::Caller, error::ApiError};
 use axum::{
     Json,
-    extract::State,
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{GuildReply, request};
@@ -16,11 +15,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How many members have each role, without `@everyone`. Reads a snapshot of all members, as a search does.
-pub(super) async fn role_member_counts(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn role_member_counts(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild: Box<GuildReply> = api.request(&caller, guild_id, request::ReadGuild).await?;
     let members = api.request(&caller, guild_id, request::ReadMembers).await?;
@@ -47,21 +42,13 @@ pub(super) async fn voice_regions(_: Caller) -> Response {
     Json([region]).into_response()
 }
 
-pub(super) async fn guild_voice_regions(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn guild_voice_regions(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     Ok(voice_regions(caller).await)
 }
 
 /// Nothing can be integrated.
-pub(super) async fn integrations(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn integrations(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);

@@ -1,6 +1,6 @@
 //! Stage instances. Spec  docs/protocol/reference.md §6.10, §10.4.
 
-use super::PathParams;
+use super::Call;
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -46,12 +46,7 @@ pub(super) async fn create(
     Ok(body(&stage))
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let content = input.read(&api, permit, BodyLimits::FORM, content).await?;
@@ -60,11 +55,7 @@ pub(super) async fn update(
     Ok(body(&stage))
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id: ChannelId = params.id("channel_id")?;
     api.request_in_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?;
     let guild = api.request_in_channel(&caller, channel_id, request::ReadGuild).await?;
@@ -73,12 +64,7 @@ pub(super) async fn read(
     Ok(body(stage))
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.request_in_channel(&caller, channel_id, request::DeleteStage(channel_id)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, channel_id, request::DeleteStage(channel_id)).await
 }

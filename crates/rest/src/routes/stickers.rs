@@ -1,17 +1,14 @@
 //! Stickers of a guild. Spec  docs/protocol/reference.md §6.7, §10.4.
 
-use super::{PathParams, emojis::need_to_create, guilds::guild_of_path};
+use super::{Call, emojis::need_to_create, guilds::guild_of_path};
 use crate::{
-    auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest},
     error::ApiError,
     form::{self, FieldError, Form},
     permit::ReadPermit,
-    state::Api,
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -19,13 +16,8 @@ use guildhall_guild::{GuildReply, NewSticker, Refusal, StickerPatch, request};
 use guildhall_media::{NOT_KEPT, Picture, STICKER_BYTES_MAX};
 use guildhall_model::{GuildId, Sticker, StickerId, from_gateway::StickerBody};
 use guildhall_store::{PictureOwner, sticker_picture};
-use std::sync::Arc;
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let body = |sticker| StickerBody::new(guild.structure.id(), sticker);
     Ok(Json(guild.structure.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
@@ -36,11 +28,7 @@ fn find(guild: &GuildReply, id: StickerId) -> Result<&Sticker, ApiError> {
     sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let id: StickerId = params.id("sticker_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(StickerBody::new(guild.structure.id(), find(&guild, id)?)).into_response())
@@ -54,12 +42,7 @@ fn patch(form: &mut Form<'_>) -> StickerPatch {
     }
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    request: MessageRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
@@ -89,12 +72,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let (guild_id, id): (GuildId, StickerId) = (params.id("guild_id")?, params.id("sticker_id")?);
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
@@ -104,13 +82,6 @@ pub(super) async fn update(
     Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
-    let guild_id = params.id("guild_id")?;
-    api.request(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
-    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    api.delete_with_pictures(&caller, params.id("guild_id")?, request::DeleteSticker(params.id("sticker_id")?)).await
 }

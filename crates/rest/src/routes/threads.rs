@@ -1,7 +1,7 @@
 //! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol/reference.md
 //! §10.3.
 
-use super::{PathParams, channel_form, message_form, render};
+use super::{Call, PathParams, channel_form, message_form, render};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -12,7 +12,6 @@ use crate::{
 };
 use axum::{
     Json,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -87,9 +86,7 @@ fn begun(reply: &(ThreadEntry, Option<ThreadMember>)) -> Result<Response, ApiErr
 
 /// From a message. The kind is the channel's.
 pub(super) async fn create_from_message(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
+    Call { api, caller, params }: Call,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let (parent, from) = (params.id("channel_id")?, params.id("message_id")?);
@@ -99,12 +96,7 @@ pub(super) async fn create_from_message(
 }
 
 /// Without a message; in a forum or media channel a post, with its first message.
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    request: MessageRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, parent).await?;
     let input = request.read(&api, permit, api.may_attach(&caller, parent, None)).await?;
@@ -126,26 +118,16 @@ fn named(params: &PathParams, caller: &Caller) -> Result<UserId, ApiError> {
     if params.text("user_id") == "@me" { Ok(caller.id) } else { params.id("user_id") }
 }
 
-pub(super) async fn add_member(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn add_member(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
     let command = request::AddThreadMember(thread_id, named(&params, &caller)?);
-    api.request_in_channel(&caller, thread_id, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, thread_id, command).await
 }
 
-pub(super) async fn remove_member(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove_member(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
     let command = request::RemoveThreadMember(thread_id, named(&params, &caller)?);
-    api.request_in_channel(&caller, thread_id, command).await?;
-    Ok(StatusCode::NO_CONTENT)
+    api.done_in_channel(&caller, thread_id, command).await
 }
 
 type Members = Vec<(ThreadMember, Option<Arc<Member>>)>;
@@ -158,12 +140,7 @@ fn member_body<'a>((of, member): &'a (ThreadMember, Option<Arc<Member>>), with_m
     ThreadMemberBody::from(*of).with_member(member.as_deref().filter(|_| with_member))
 }
 
-pub(super) async fn read_member(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn read_member(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let user_id = named(&params, &caller)?;
     let with_member = query.read(|form| Some(form.optional("with_member", form::boolean).unwrap_or(false)))?;
     let members = members(&api, &caller, params.id("channel_id")?).await?;
@@ -173,12 +150,7 @@ pub(super) async fn read_member(
 }
 
 /// Lists members by ascending user id; all of them unless a page is requested.
-pub(super) async fn list_members(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn list_members(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let (with_member, after, limit) = query.read(|form| {
         let with_member = form.optional("with_member", form::boolean).unwrap_or(false);
         let after = form.optional("after", form::id).unwrap_or(UserId::new(0));
@@ -207,11 +179,7 @@ fn list(list: &ThreadList) -> Result<Response, ApiError> {
     Ok(Json(body).into_response())
 }
 
-pub(super) async fn active(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn active(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     list(&*api.request(&caller, params.id("guild_id")?, request::ListThreads).await?)
 }
 
@@ -231,30 +199,15 @@ async fn archived(
     list(&*api.request_in_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
 }
 
-pub(super) async fn archived_public(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn archived_public(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     archived(&api, &caller, &params, &query, (false, false)).await
 }
 
-pub(super) async fn archived_private(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn archived_private(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     archived(&api, &caller, &params, &query, (true, false)).await
 }
 
 /// Private ones that the caller is in.
-pub(super) async fn archived_own(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn archived_own(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     archived(&api, &caller, &params, &query, (true, true)).await
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants  paths with a token need no account: the token authorizes. Their limit is counted per peer.
 
-use super::{PathParams, message_form, render};
+use super::{Call, PathParams, message_form, render};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -48,12 +48,7 @@ fn body(webhook: &Webhook) -> Response {
     Json(WebhookBody::from(webhook)).into_response()
 }
 
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let token = api.node.new_secret();
@@ -78,20 +73,12 @@ fn list(webhooks: Vec<Arc<Webhook>>) -> Result<Response, ApiError> {
     Ok(Json(webhooks.iter().map(|webhook| WebhookBody::from(&**webhook)).collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn of_channel(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_channel(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     list(api.request_in_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?)
 }
 
-pub(super) async fn of_guild(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_guild(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     list(api.request(&caller, params.id("guild_id")?, request::ListWebhooks(None)).await?)
 }
 
@@ -146,11 +133,7 @@ impl Named {
     }
 }
 
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let reply = Named::managed(&api, &params, &caller).await?.request(&api, request::ReadWebhook).await?;
     Ok(body(&reply))
 }
@@ -184,12 +167,7 @@ async fn patch(
     held.settled(updated).await
 }
 
-pub(super) async fn update(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-    input: JsonRequest,
-) -> Result<Response, ApiError> {
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
     named.show(&api).await?;
     Ok(body(&*patch(&api, &named, input, ReadPermit::caller(&caller), true).await?))
@@ -206,11 +184,7 @@ pub(super) async fn update_by_token(
     Ok(Json(WebhookBody::from(&*webhook).without_user()).into_response())
 }
 
-pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
     named.request(&api, request::DeleteWebhook).await?;
     api.media.collect_pictures(PictureOwner::User(named.id.cast())).await;
