@@ -30,6 +30,15 @@ def rate(series, by, legend, narrowed="@"):
     return ((f"sum by ({by}) (rate({series}{{{narrowed}}}[~]))", legend),)
 
 
+def dispatch_bytes(when=""):
+    """Bytes of a dispatch by event, means of an hour: deploys last minutes."""
+    bytes_of, count_of = (
+        f"sum by (event) (rate(guildhall_{series}_total{{@}}[1h]{when}))"
+        for series in ("sent_frame_wire_bytes", "sent_frames")
+    )
+    return f"({bytes_of} / {count_of})"
+
+
 def quantiles(histogram, by="instance", legend="{{instance}}"):
     """The median and the 99th percentile."""
     inner = f"sum by ({by}, le) (rate({histogram}_bucket{{@}}[~]))"
@@ -130,6 +139,30 @@ OVERVIEW = {
                 "sum by (instance) (rate(guildhall_sent_bytes_total{@}[~]))"
                 " / sum by (instance) (rate(guildhall_dispatches_total{@}[~]))"
             ),
+        ),
+    ),
+    "Bytes by event": (
+        Panel(
+            "Bytes of a dispatch, by event",
+            "Bytes on the wire, divided by dispatches, of the eight largest of the last hour.",
+            BYTES,
+            each(f"topk(8, {dispatch_bytes()})", "{{event}}"),
+        ),
+        Panel(
+            "Against last week",
+            "The same divided by that of the same hour of last week: above 100 % it has grown. Of events with 1 KB/s.",
+            SHARE,
+            each(
+                f"{dispatch_bytes()} / {dispatch_bytes(' offset 1w')}"
+                " and sum by (event) (rate(guildhall_sent_frame_wire_bytes_total{@}[1h])) > 1000",
+                "{{event}}",
+            ),
+        ),
+        Panel(
+            "Sent, by event",
+            "Bytes on the wire of the eight events with most of them.",
+            BYTES_PER_S,
+            each("topk(8, sum by (event) (rate(guildhall_sent_frame_wire_bytes_total{@}[~])))", "{{event}}"),
         ),
     ),
     "Loops": (
