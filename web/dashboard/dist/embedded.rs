@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-Di-_5pn8.js",
+        name: "assets/index-CCbVJak3.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "1966c3e95235a0b3",
-        plain: include_bytes!("assets/index-Di-_5pn8.js"),
-        gzip: include_bytes!("assets/index-Di-_5pn8.js.gz"),
-        brotli: include_bytes!("assets/index-Di-_5pn8.js.br"),
+        tag: "2c7b48121772e1f0",
+        plain: include_bytes!("assets/index-CCbVJak3.js"),
+        gzip: include_bytes!("assets/index-CCbVJak3.js.gz"),
+        brotli: include_bytes!("assets/index-CCbVJak3.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "44468180b50aac93",
+        tag: "a950e1dfabd86767",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

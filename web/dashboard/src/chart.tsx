@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { clockTime, join, type Shown } from "./format.ts";
+import { clockTime, join, type Shown, onScale } from "./format.ts";
 import { zoom } from "./series.ts";
 import { theme } from "./theme.ts";
 
@@ -131,7 +131,7 @@ export function Chart(props: Props) {
       },
       axes: [
         { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 28, space: 60, incrs: SECONDS, values: (_, splits) => splits.map((value) => (at.length && (at.at(-1)! - at[0]!) > 900 ? clockTime(value * 1000).slice(0, 5) : clockTime(value * 1000))) },
-        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: axisSize, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: axisSize, space: 36, values: (_, splits) => onScale(() => splits.map((value) => (value === 0 ? "0" : shownUnit(value)))) },
       ],
       series: [{}, ...lines.map((_, index): uPlot.Series => ({
         stroke: color(index),

@@ -2,16 +2,32 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
-const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const steps = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 /** Formats as it prints; tables have thousands of such values. */
 const isSmall = (value: number): boolean => Number.isInteger(value) && value >= 0 && value < 1_000;
 
-/** Three significant digits, with thousands separators. */
+/** Smaller values than this are none: they are the rest of a mean that fades out. */
+const LEAST = 1e-6;
+
+let isScale = false;
+/** What `run` formats is the scale of an axis: steps such as 1.25 keep three digits. */
+export function onScale<T>(run: () => T): T {
+  isScale = true;
+  try { return run(); } finally { isScale = false; }
+}
+
+/** The digits that mean something: two below ten, one behind the point below a hundred, none above, with thousands separators. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return "–";
   if (isSmall(value)) return String(value);
-  return Math.abs(value) >= 100 ? whole.format(value) : digits.format(value);
+  if (isScale) return value >= 100 ? whole.format(value) : steps.format(value);
+  const size = Math.abs(value), sign = value < 0 ? "−" : "", rounded = Number(size.toPrecision(2));
+  if (size < LEAST) return "0";
+  if (size >= 99.95) return whole.format(value);
+  if (rounded >= 10) return sign + tenths.format(size);
+  return sign + (rounded >= 1 ? rounded.toFixed(1) : String(rounded));
 }
 
 export const exact = (value: number): string => (isSmall(value) ? String(value) : Number.isFinite(value) ? precise.format(value) : "no value");
@@ -21,7 +37,8 @@ export type Shown = readonly [text: string, unit: string];
 
 function scaled(value: number, steps: readonly (readonly [number, string])[]): Shown {
   if (!Number.isFinite(value)) return ["–", ""];
-  const [size, unit] = steps.find(([size]) => Math.abs(value) >= size) ?? steps.at(-1)!;
+  // 999.7 kB would be 1,000 kB.
+  const [size, unit] = steps.find(([size]) => Math.abs(value) >= size * 0.9995) ?? steps.at(-1)!;
   return [number(value / size), unit];
 }
 
@@ -30,7 +47,13 @@ export const bytes = (value: number): Shown => scaled(value, [[1e12, "TB"], [1e9
 export const byteRate = (value: number): Shown => { const [text, unit] = bytes(value); return [text, unit && `${unit}/s`]; };
 export const count = (value: number): Shown => (Math.abs(value) >= 1e7 ? scaled(value, [[1e9, "G"], [1e6, "M"]]) : [number(value), ""]);
 export const perSecond = (value: number): Shown => { const [text, unit] = count(value); return [text, Number.isFinite(value) ? `${unit}/s` : ""]; };
-export const percent = (share: number): Shown => [number(share * 100), Number.isFinite(share) ? "%" : ""];
+/** A share is never negative: what is no share is a dash. */
+export const percent = (share: number): Shown => (share >= 0 && Number.isFinite(share) ? [number(share * 100), "%"] : ["–", ""]);
+
+/** Sums below this, in bytes, are the rest of a mean that fades out: nothing was sent. */
+const SUM_LEAST = 1;
+/** A part of a sum of bytes; NaN, shown as a dash, where there is nothing to divide. */
+export const shareOf = (part: number, sum: number): number => (part >= 0 && sum >= SUM_LEAST ? part / sum : NaN);
 /** To a hundredth of a core: less is noise. */
 export const cores = (value: number): Shown => [number(Math.round(value * 100) / 100), value === 1 ? "core" : "cores"];
 

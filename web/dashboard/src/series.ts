@@ -9,6 +9,9 @@ export const range = signal<Range>(RANGES[0]!);
 /** Part of the range that charts show, in seconds; all of it if undefined. Shared by all charts. */
 export const zoom = signal<readonly [number, number] | undefined>(undefined);
 
+/** The time that charts and shares are about. */
+export const rangeInWords = (): string => (zoom.value ? "in the part of the charts that is shown" : `in the last ${range.value.name}`);
+
 type Value = number | null;
 interface HistoryBody { step_s: number; at_ms: number[]; series: Record<string, Value[]> }
 
@@ -129,6 +132,29 @@ export class Feed {
       if (name.family === family && name.suffix === suffix && where(name.labels)) sum = (Number.isNaN(sum) ? 0 : sum) + value;
     }
     return sum;
+  }
+
+  /** Seconds between two values. */
+  get step(): number {
+    const { at } = this.series;
+    return at.length > 1 ? Math.max(1, Math.round((at.at(-1)! - at[0]!) / (at.length - 1))) : 1;
+  }
+
+  /** Whether the charts show a time. */
+  #isShown(at: number): boolean {
+    const part = zoom.peek();
+    return !part || (at >= part[0] && at <= part[1]);
+  }
+
+  /** How many seconds the charts show. */
+  get shownSeconds(): number {
+    return this.series.at.filter((at) => this.#isShown(at)).length * this.step;
+  }
+
+  /** What a rate comes to in the time that the charts show. */
+  total(values: readonly Value[]): number {
+    const { at } = this.series, { step } = this;
+    return values.reduce<number>((sum, value, index) => sum + (this.#isShown(at[index]!) ? (value ?? 0) * step : 0), 0);
   }
 
   /** The sum of some series, value by value; a gap where all of them have one. */

@@ -35,7 +35,7 @@ export function Tile({ label, shown, value, note, tone, trend }: { label: string
 export function Trend({ values }: { values: (number | null)[] }) {
   const [width, height] = [120, 24];
   const some = values.slice(-120);
-  const top = Math.max(...some.map((value) => value ?? 0), 1e-9);
+  const top = Math.max(...some.map((value) => value ?? 0), 1e-6);
   let path = "";
   let isGap = true;
   some.forEach((value, index) => {

@@ -32,9 +32,10 @@ const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400
 const GROWN_AGO_S = 1_200;
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [] } = {}) {
-    Object.assign(this, { ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0 } = {}) {
+    Object.assign(this, { kinds, quiet, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
+    this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
 
   static async start(options) {
@@ -57,6 +58,16 @@ export class Stub {
   }
 
   series(seconds) {
+    const all = this.all(seconds);
+    const sends = !this.quiet && seconds <= this.sentUntil;
+    if (sends) return all;
+    // The rest of a mean that fades out, as a node has it: no longer anything, and not quite nothing.
+    const rest = (name, value) => (/^sent_(bytes|body_bytes|frame)/.test(name) ? 1e-9 * Math.sin(seconds * 7 + name.length) : value);
+    const faded = Object.fromEntries(Object.entries(all).map(([name, value]) => [name, rest(name, value)]));
+    return this.quiet ? { ...faded, connections: 0, dispatches: 0.00601, process_resident_memory_bytes: 77.6e6 } : faded;
+  }
+
+  all(seconds) {
     if (this.isEmpty) return { connections: 0, dispatches: 0, sent_bytes: 0, process_cpu_seconds: 0.01, process_resident_memory_bytes: 40e6 };
     return {
       connections: 12_840, 'sessions{state="live"}': 12_840, 'sessions{state="resumable"}': 211, dispatches: wave(seconds, 48_200, 9_000), sent_bytes: wave(seconds, 8.2e6, 1e6),
@@ -91,12 +102,12 @@ export class Stub {
     const at_ms = Date.now();
     const seconds = (at_ms - this.began) / 1_000;
     const [, one] = path.split("/").map(decodeURIComponent);
-    if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, delivery: times(10, 1_000), loops: this.isEmpty ? [] : [{ name: "guild_worker", index: 0, busy_ns_total: Math.round(seconds * 1.8e8), mailbox: 0, waiting: times(9, 4_000), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })) }, { name: "rest", index: 0, busy_ns_total: Math.round(seconds * 3e8), mailbox: 0, waiting: times(0, 0), types: [{ name: "POST /api/channels/{channel_id}/messages", times: times(Math.round(seconds * 4), 9_000_000) }] }], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
-    if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: this.isEmpty ? null : bill(seconds) };
+    if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: this.quiet ? { sockets: 1, gateway: 0, sessions_live: 0, sessions_resumable: 0, by_codec: [], by_encoding: [], by_platform: [], active: 0, passive: 0 } : { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, delivery: times(10, 1_000), loops: this.isEmpty ? [] : [{ name: "guild_worker", index: 0, busy_ns_total: Math.round(seconds * 1.8e8), mailbox: 0, waiting: times(9, 4_000), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })) }, { name: "rest", index: 0, busy_ns_total: Math.round(seconds * 3e8), mailbox: 0, waiting: times(0, 0), types: [{ name: "POST /api/channels/{channel_id}/messages", times: times(Math.round(seconds * 4), 9_000_000) }] }], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
+    if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: this.isEmpty || this.quiet ? null : bill(seconds) };
     if (path === "guilds") return { at_ms, loaded: this.guilds, guilds: Array.from({ length: Math.min(this.guilds, Number(query.get("limit"))) }, (_, index) => this.guild(index, seconds)) };
     if (path.startsWith("guilds/")) {
       const index = Array.from({ length: this.guilds }, (_, each) => each).find((each) => guildId(each) === one);
-      return index === undefined ? undefined : { at_ms, guild: this.guild(index, seconds), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })), relays: [0, 1].map((partition) => ({ partition, index: 0, active: 700, passive: 2_200, deliveries_total: Math.round(seconds * 2_000), bytes_total: Math.round(seconds * 7e5) })), channels: [{ id: "1100000000000000001", name: "general", kind: "text", events_total: 4_123 }, { id: "1100000000000000002", name: "general", kind: "voice", events_total: 311 }, { id: "1100000000000000003", name: "", kind: "private_thread", events_total: 40 }, { id: "1100000000000000004", name: "", kind: "", events_total: 2 }] };
+      return index === undefined ? undefined : { at_ms, guild: this.guild(index, seconds), types: this.kinds.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })), relays: [0, 1].map((partition) => ({ partition, index: 0, active: 700, passive: 2_200, deliveries_total: Math.round(seconds * 2_000), bytes_total: Math.round(seconds * 7e5) })), channels: [{ id: "1100000000000000001", name: "general", kind: "text", events_total: 4_123 }, { id: "1100000000000000002", name: "general", kind: "voice", events_total: 311 }, { id: "1100000000000000003", name: "", kind: "private_thread", events_total: 40 }, { id: "1100000000000000004", name: "", kind: "", events_total: 2 }] };
     }
     if (path === "sessions") {
       const sessions = this.list().filter(({ user_id }) => !query.has("user_id") || user_id === query.get("user_id"));

@@ -5,8 +5,9 @@ import { useMemo } from "preact/hooks";
 import { Chart, colorFor, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
 import { GROWN, GROWTH_SERIES, useGrowth } from "../growth.ts";
-import { byteRate, bytes, duration, exact, join, number, percent, perSecond } from "../format.ts";
-import { rate, useReport } from "../report.ts";
+import { byteRate, bytes, duration, exact, join, number, percent, perSecond, shareOf } from "../format.ts";
+import { useReport } from "../report.ts";
+import { rangeInWords, zoom, type Feed } from "../series.ts";
 import type { BandwidthReport, Bill, BilledType, DispatchType } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
 import { Bars, Fault, Skeleton } from "../ui.tsx";
@@ -34,7 +35,7 @@ const COLUMNS: Column<Row>[] = [
 ];
 const sort = signal({ key: "wire", isDescending: true });
 
-const total = (type: DispatchType | undefined, of: "count_total" | "raw_bytes_total" | "wire_bytes_total"): number => type?.ways.reduce((sum, way) => sum + way[of], 0) ?? 0;
+const total = (type: DispatchType | undefined, of: "wire_bytes_total"): number => type?.ways.reduce((sum, way) => sum + way[of], 0) ?? 0;
 
 /** What the bill is made of. */
 function billSays(bill: Bill): string {
@@ -42,22 +43,39 @@ function billSays(bill: Bill): string {
   return `What everything since the start costs in each codec, estimated from ${exact(bill.sample.count_total)} frames of ${exact(bill.sessions_total)} sampled connections${dropped}.`;
 }
 
+/** Bytes and dispatches in the time that the charts show, by a label of the series. */
+function sums(feed: Feed, label: "event" | "codec" | "encoding"): Map<string, { raw: number; wire: number; count: number }> {
+  const found = new Map<string, { raw: number; wire: number; count: number }>();
+  for (const [family, field] of [["sent_frame_wire_bytes", "wire"], ["sent_frame_raw_bytes", "raw"], ["sent_frames", "count"]] as const) {
+    for (const { key, values } of feed.by(family, label)) {
+      const sum = found.get(key) ?? { raw: 0, wire: 0, count: 0 };
+      found.set(key, { ...sum, [field]: Math.max(0, feed.total(values)) });
+    }
+  }
+  // Less than a dispatch is the rest of a mean that fades out.
+  for (const [key, { count }] of found) if (count < 0.5) found.delete(key);
+  return found;
+}
+
+const RATIO_COLOR = "#2f5fe0";
+
 export function Bandwidth() {
   const report = useReport<BandwidthReport>("node/bandwidth");
   const feed = useFeed(["sent_frame_wire_bytes", ...GROWTH_SERIES]);
   const { types: sizes, ago } = useGrowth(feed);
-  const { value, before, fault } = report;
+  const { value, fault } = report;
   const rows = useMemo(() => {
-    if (!value) return [];
-    const earlier = new Map(before?.types.map((type) => [type.name, type]));
+    if (!value || !feed.isLoaded.value) return [];
     const bills = new Map(value.bill?.types.map((type) => [type.name, type]));
-    const known = (number: number) => (Number.isNaN(number) ? 0 : number);
-    const per = (type: DispatchType, of: "count_total" | "raw_bytes_total" | "wire_bytes_total") => known(rate(total(type, of), before ? total(earlier.get(type.name), of) : undefined, value, before));
-    const all = value.types.map((type): Row => {
-      const timed = type.ways.reduce((sum, way) => sum + way.timed_total, 0);
-      const raw = per(type, "raw_bytes_total");
-      const wire = per(type, "wire_bytes_total");
-      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total"), now: NaN, before: NaN, grown: NaN, billed: bills.get(type.name) };
+    const known = new Map(value.types.map((type) => [type.name, type]));
+    const seconds = Math.max(1, feed.shownSeconds);
+    const all = [...sums(feed, "event")].map(([name, sum]): Row => {
+      const type = known.get(name);
+      const timed = type?.ways.reduce((all, way) => all + way.timed_total, 0) ?? 0;
+      return {
+        name, count: sum.count / seconds, raw: sum.raw / seconds, wire: sum.wire / seconds, ratio: shareOf(sum.wire, sum.raw), bytesShare: 0, countShare: 0,
+        compressS: timed > 0 ? type!.ways.reduce((all, way) => all + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total"), now: NaN, before: NaN, grown: NaN, billed: bills.get(name),
+      };
     });
     const [wire, count] = [all.reduce((sum, row) => sum + row.wire, 0), all.reduce((sum, row) => sum + row.count, 0)];
     for (const row of all) {
@@ -65,48 +83,55 @@ export function Bandwidth() {
       row.countShare = count > 0 ? row.count / count : 0;
     }
     return all.sort((a, b) => b.wire - a.wire);
-  }, [report.changed]);
-  if (!value) return fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={40} /><div class="charts"><Skeleton height={300} /><Skeleton height={300} /></div><Skeleton height={320} /></>;
+  }, [report.changed, feed.changed.value, zoom.value]);
+  if (!value || !feed.isLoaded.value) return fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={40} /><div class="charts"><Skeleton height={300} /><Skeleton height={300} /></div><Skeleton height={320} /></>;
   for (const row of rows) {
     const size = sizes.get(row.name);
     row.now = size?.now ?? NaN;
     row.before = size?.before ?? NaN;
     row.grown = row.now / row.before;
   }
-  const wire = rows.reduce((sum, row) => sum + row.wire, 0);
+  const sent = rows.reduce((sum, row) => sum + row.wire, 0) * Math.max(1, feed.shownSeconds);
   const [first, second] = rows;
-  const ways = new Map<string, { raw: number; wire: number; count: number }>();
-  for (const type of value.types) for (const way of type.ways) {
-    const old = before?.types.find(({ name }) => name === type.name)?.ways.find((each) => each.codec === way.codec && each.encoding === way.encoding);
-    const name = `${way.codec}, ${way.encoding}`;
-    const sum = ways.get(name) ?? { raw: 0, wire: 0, count: 0 };
-    ways.set(name, { raw: sum.raw + way.raw_bytes_total - (old?.raw_bytes_total ?? 0), wire: sum.wire + way.wire_bytes_total - (old?.wire_bytes_total ?? 0), count: sum.count + way.count_total - (old?.count_total ?? 0) });
-  }
+  const when = rangeInWords();
   const bill = value.bill;
+  const allSent = value.types.reduce((sum, type) => sum + total(type, "wire_bytes_total"), 0);
+  const theBill = (
+    <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
+      { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
+      { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
+      { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
+      { label: "As sent", value: bill.estimate.wire_bytes_total, color: "#2f5fe0" },
+    ].map((row) => ({ ...row, note: join(percent(shareOf(row.value, bill.estimate.plain_bytes_total))) })) : []} />
+  );
+  const trend = <Chart wide title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event"))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} empty={`Nothing was sent ${when}.`} />;
+  if (!first) return (
+    <>
+      <p class="answer">Nothing was sent to clients {when}.</p>
+      <p class="says">{allSent > 0 ? `${join(bytes(allSent))} since the node started: choose a longer range to see of what.` : "Nothing is sent: a client that connects receives at least READY."}</p>
+      {bill && bill.sample.count_total > 0 && <div class="charts">{theBill}</div>}
+    </>
+  );
+  const ratios = (label: "codec" | "encoding") => [...sums(feed, label)].sort((a, b) => b[1].wire - a[1].wire).map(([name, sum]) => ({ label: name, value: shareOf(sum.wire, sum.raw), note: join(bytes(sum.wire)), color: RATIO_COLOR })).filter((row) => Number.isFinite(row.value));
+  const grown = rows.filter((row) => Number.isFinite(row.grown)).slice(0, 6);
   return (
     <>
-      <p class="answer">{first && wire > 0
-        ? <>{first.name} is {join(percent(first.bytesShare))} of {join(byteRate(wire))}{second && second.wire > 0 ? <>, {second.name} {join(percent(second.bytesShare))}</> : null}. {rows.length > 2 && `${number(rows.filter((row) => row.wire > 0).length)} types were sent in the last seconds.`}</>
-        : <>No dispatch was sent in the last seconds.</>}</p>
+      <p class="answer">{first.name} is {join(percent(first.bytesShare))} of {join(bytes(sent))} {when}{second && <>, {second.name} {join(percent(second.bytesShare))}</>}. {rows.length > 2 && `${number(rows.length)} types were sent.`}</p>
       {[...sizes.values()].filter(({ before, now }) => now >= before * GROWN).map(({ name, before, now }) => <p key={name} class="grown"><b class="warn">▲ {name}</b> has grown from {join(bytes(before))} {ago} to {join(bytes(now))} each in the last minute: {number(now / before)} ×, before compression.</p>)}
       <div class="charts">
         <div class="column">
-          <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; in grey, the share of dispatches." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 8).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: join(percent(row.countShare)) }))} />
-          <Bars title="Growth by dispatch type" says={`Bytes of one, before compression: the last minute against ${ago}.`} format={(value) => [number(value), "×"]} empty="Nothing to compare yet: that takes twenty dispatches of a type, and twenty of it two minutes earlier." rows={rows.filter((row) => row.wire > 0 && Number.isFinite(row.grown)).slice(0, 6).map((row) => ({ label: row.name, value: row.grown, color: colorFor(row.name), note: `${join(bytes(row.before))} → ${join(bytes(row.now))}` }))} />
+          <Bars title="Share of bytes by dispatch type" says={`Bytes on the wire ${when}; in grey, the share of dispatches.`} format={percent} empty="" rows={rows.slice(0, 8).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: join(percent(row.countShare)) }))} />
+          {grown.length > 0 && <Bars title="Growth by dispatch type" says={`Bytes of one, before compression: the last minute against ${ago}.`} format={(value) => [number(value), "×"]} empty="" rows={grown.map((row) => ({ label: row.name, value: row.grown, color: colorFor(row.name), note: `${join(bytes(row.before))} → ${join(bytes(row.now))}` }))} />}
         </div>
         <div class="column">
-          <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
-            { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
-            { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
-            { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
-            { label: "As sent", value: bill.estimate.wire_bytes_total, color: "#2f5fe0" },
-          ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.estimate.plain_bytes_total))) })) : []} />
-          <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
+          {theBill}
+          <Bars title="Ratio by codec" says={`Wire bytes of uncompressed bytes ${when}: shorter is better.`} format={percent} empty="" rows={ratios("codec")} />
+          <Bars title="Ratio by encoding" format={percent} empty="" rows={ratios("encoding")} />
         </div>
-        <Chart wide title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event"))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
+        {trend}
       </div>
       <Table label="Dispatch types" rows={rows} columns={COLUMNS} id={(row) => row.name} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No dispatch was sent yet." height={520} />
-      <p class="says">In all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches.</p>
+      <p class="says">Means {when}: in all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches. Sizes, growth and bills as their titles say.</p>
     </>
   );
 }

@@ -3,10 +3,10 @@
 import { signal } from "@preact/signals";
 import { Chart, colorOf, type Line } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
-import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond } from "../format.ts";
+import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, shareOf } from "../format.ts";
 import { rate, rateOf, useReport } from "../report.ts";
 import type { CompressionReport, ContextKind } from "../types.ts";
-import type { Feed } from "../series.ts";
+import { rangeInWords, type Feed } from "../series.ts";
 import { Table, type Column } from "../table.tsx";
 import { Fault, Skeleton, Tile } from "../ui.tsx";
 
@@ -24,29 +24,27 @@ const SERIES = ["compression_", "shared_match_", "sent_bytes", "sent_body_bytes"
 /** Values over which quotients are taken: single seconds jump. */
 const SPAN = 15;
 
-/** One line over another, both summed over the last values; a gap where the divisor is 0. */
-function quotient(above: readonly (number | null)[], below: readonly (number | null)[]): (number | null)[] {
-  let [a, b] = [0, 0];
+/** One line over another, both summed over the last values; a gap where nothing was sent. */
+function quotient(above: readonly (number | null)[], below: readonly (number | null)[], share = shareOf): (number | null)[] {
+  const sum = (values: readonly (number | null)[], end: number) => values.slice(Math.max(0, end - SPAN + 1), end + 1).reduce<number>((all, value) => all + (value ?? 0), 0);
   return below.map((each, index) => {
-    a += above[index] ?? 0;
-    b += each ?? 0;
-    if (index >= SPAN) {
-      a -= above[index - SPAN] ?? 0;
-      b -= below[index - SPAN] ?? 0;
-    }
-    return each !== null && b > 1e-9 ? a / b : null;
+    const value = each === null ? NaN : share(sum(above, index), sum(below, index));
+    return Number.isNaN(value) ? null : value;
   });
 }
 
+const capital = (text: string): string => text[0]!.toUpperCase() + text.slice(1);
+
+/** A mean of counts, which may be below one. */
+const mean = (sum: number, count: number): number => (count > 1e-3 ? Math.max(0, sum) / count : NaN);
+
 /** A quotient of two families by codec, in the order of their bytes. */
-function byCodec(feed: Feed, above: string, below: string): Line[] {
-  return ["zstd-stream", "zlib-stream", "permessage-deflate"].map((codec, index): Line => {
-    const of = (family: string) => feed.line(family, "", (labels) => labels.codec === codec);
-    return { label: codec, values: quotient(of(above), of(below)), color: colorOf(index) };
+function byCodec(feed: Feed, above: string, below: string, share = shareOf): (Line & { whole: number })[] {
+  return ["zstd-stream", "zlib-stream", "permessage-deflate"].map((codec, index) => {
+    const [a, b] = [above, below].map((family) => feed.line(family, "", (labels) => labels.codec === codec)) as [(number | null)[], (number | null)[]];
+    return { label: codec, values: quotient(a, b, share), whole: share(feed.total(a), feed.total(b)), color: colorOf(index) };
   }).filter(({ values }) => values.some((value) => value !== null));
 }
-
-const lastOf = (values: readonly (number | null)[]): number => values.at(-1) ?? NaN;
 
 export function Compression() {
   const report = useReport<CompressionReport>("node/compression");
@@ -68,23 +66,24 @@ export function Compression() {
   const hasContexts = value.streams !== "shared-match" || value.contexts.some(({ opened_total }) => opened_total > 0);
   const hasMatches = value.streams === "shared-match" || match.written_total > 0;
   const ratios = byCodec(feed, "sent_frame_wire_bytes", "sent_frame_raw_bytes");
-  const times = byCodec(feed, "sent_frame_compression_seconds", "sent_frame_compressions_timed");
-  const inWords = (lines: Line[], show: (value: number) => string) => lines.filter(({ values }) => Number.isFinite(lastOf(values))).map(({ label, values }) => `${label} ${show(lastOf(values))}`).join(", ");
+  const times = byCodec(feed, "sent_frame_compression_seconds", "sent_frame_compressions_timed", mean);
+  const told = ratios.filter(({ whole }) => Number.isFinite(whole)).map(({ label, whole }) => `${label} ${join(percent(whole))}`).join(", ");
+  const share = shareOf(feed.total(feed.line("sent_bytes")), feed.total(feed.line("sent_body_bytes")));
   return (
     <>
       <p class="answer">{match.mismatches_total > 0
         ? <span class="bad">✕ {exact(match.mismatches_total)} messages did not decode to what they were made from: set codec.streams to "per-connection".</span>
         : stored > 0 ? <span class="warn">▲ {join(perSecond(stored))} messages are sent uncompressed for lack of a context.</span>
-        : bodies > 0 ? <>The node sends {join(percent(sent / bodies))} of the uncompressed bytes, and compression holds {join(bytes(held + match.heap_bytes))} of memory.</>
-        : <>Nothing is sent at the moment.</>}</p>
+        : Number.isFinite(share) ? <>{capital(rangeInWords())} the node sent {join(percent(share))} of the uncompressed bytes, and compression holds {join(bytes(held + match.heap_bytes))} of memory.</>
+        : <>Nothing was sent {rangeInWords()}, so there is no ratio; compression holds {join(bytes(held + match.heap_bytes))} of memory.</>}</p>
       <div class="tiles">
-        <Tile label="Sent of uncompressed" shown={percent(sent / bodies)} value={sent / bodies} trend={quotient(feed.line("sent_bytes"), feed.line("sent_body_bytes"))} note={<>{join(byteRate(sent))} of {join(byteRate(bodies))}, envelopes included</>} />
+        <Tile label="Sent of uncompressed" shown={percent(share)} value={share} trend={quotient(feed.line("sent_bytes"), feed.line("sent_body_bytes"))} note={sent >= 1 ? <>now {join(byteRate(sent))} of {join(byteRate(bodies))}, envelopes included</> : "nothing is sent now"} />
         <Tile label="Streams" shown={[value.streams, ""]} value={NaN} note={value.streams === "shared-match" ? "one match search for all recipients" : "a context for each connection"} />
         {hasMatches && <>
           <Tile label="Match search holds" shown={bytes(match.heap_bytes)} value={match.heap_bytes} note="history and index, shared by all streams" />
           <Tile label="Texts written" shown={perSecond(written)} value={written} note={<>{number(rateOf(report, (each) => each.shared_match.parses_total))} parses/s</>} />
-          <Tile label="Fallbacks" shown={percent(written > 0 ? fallbacks / written : 0)} value={fallbacks} note="not with the parse that was tried first" />
-          <Tile label="Late" shown={percent(written > 0 ? late / written : 0)} value={late} note="with no shared parse" />
+          <Tile label="Fallbacks" shown={percent(written > 0 ? fallbacks / written : NaN)} value={fallbacks} note="not with the parse that was tried first" />
+          <Tile label="Late" shown={percent(written > 0 ? late / written : NaN)} value={late} note="with no shared parse" />
         </>}
         {hasContexts && <>
           <Tile label="Contexts hold" shown={bytes(held)} value={held} tone={isBounded && held > 0.9 * value.bytes_max ? "warn" : undefined} note={isBounded ? <>{join(percent(held / value.bytes_max))} of {join(bytes(value.bytes_max))}</> : "without a bound"} />
@@ -94,8 +93,10 @@ export function Compression() {
         </>}
       </div>
       <div class="charts">
-        <Chart {...shared} title="Sent of uncompressed bytes, by codec" format={percent} lines={ratios} says={ratios.length > 0 ? `${inWords(ratios, (each) => join(percent(each)))}: less is better.` : undefined} empty="No dispatch was compressed in this time." />
-        <Chart {...shared} title="Time to compress one dispatch" format={duration} lines={times} says={times.length > 0 ? "Mean of a sample; what many connections share is counted for the first." : undefined} empty="No dispatch was compressed in this time." />
+        {(ratios.length > 0 || times.length > 0) && <>
+          <Chart {...shared} title="Sent of uncompressed bytes, by codec" format={percent} lines={ratios} says={told ? `${told} ${rangeInWords()}: less is better.` : undefined} empty="No dispatch was compressed in this time." />
+          <Chart {...shared} title="Time to compress one dispatch" format={duration} lines={times} says={times.length > 0 ? "Mean of a sample; what many connections share is counted for the first." : undefined} empty="No dispatch was compressed in this time." />
+        </>}
         {hasMatches && <Chart {...shared} title="Shared matches" format={perSecond} lines={[{ label: "Texts written", values: feed.line("shared_match_messages") }, { label: "Parses", values: feed.line("shared_match_parses") }, { label: "Fallbacks", values: feed.line("shared_match_retries") }, { label: "Late", values: feed.line("shared_match_evicted") }, { label: "Alone", values: feed.line("shared_match_standalone") }]} says={`${exact(match.checked_total)} messages were read back before they were sent; ${exact(match.mismatches_total)} were wrong.`} />}
         {hasContexts && <>
           <Chart {...shared} title="Contexts in use" format={count} lines={feed.by("compression_contexts", "kind").map(({ key, values }) => ({ label: key.replace("_", ", "), values }))} says={`${exact(used)} contexts now.`} />

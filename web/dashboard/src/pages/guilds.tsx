@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Chart, colorFor, largest } from "../chart.tsx";
+import { causeOf, STEPS } from "../cause.ts";
 import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, words } from "../format.ts";
 import { rate, rateOf, Track, useReport } from "../report.ts";
 import type { Channel, Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
@@ -54,7 +55,7 @@ export function Guilds() {
   return (
     <>
       <p class="answer">{loudest && loudest.busy > 0
-        ? <>The loudest guild is <a href={`#/guilds/${loudest.guild.id}`}>{loudest.guild.name || loudest.guild.id}</a>: {join(percent(loudest.busy))} of a core, {number((loudest.busy / allBusy) * 100)} % of what all guilds use.</>
+        ? <>The loudest guild is <a href={`#/guilds/${loudest.guild.id}`}>{loudest.guild.name || loudest.guild.id}</a>: {join(percent(loudest.busy))} of a core, {join(percent(loudest.busy / allBusy))} of what all guilds use.</>
         : <>No guild had work to do in the last seconds.</>}</p>
       <div class="search">
         <label for="guild-filter">Find</label>
@@ -74,11 +75,6 @@ const RELAYS: Column<{ relay: Relay; deliveries: number; bytes: number }>[] = [
   { key: "deliveries", label: "Deliveries/s", width: 108, isNumber: true, value: (row) => row.deliveries },
   { key: "bytes", label: "Bytes/s", width: 80, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
 ];
-/** Message types that are neither a command nor a relay's. */
-const MEANINGS: Record<string, string> = {
-  begin_commit: "its writes go to the store", committed: "its writes are durable, and events and answers go out", timer: "what it does by the clock",
-  loaded: "it came from the store", message_loaded: "a message came from the store", job_done: "a background job is done",
-};
 /** What a channel is, unless it is a text channel. */
 const aside = (kind: Channel["kind"]): string => (kind === "text" ? "" : words(kind) || "deleted");
 const relaySort = signal({ key: "partition", isDescending: false });
@@ -86,11 +82,13 @@ const relaySort = signal({ key: "partition", isDescending: false });
 export function GuildPage({ id }: { id: string }) {
   const report = useReport<GuildReport>(`node/guilds/${encodeURIComponent(id)}`);
   const track = useMemo(() => new Track(), [id]);
+  const counts = useMemo(() => new Track(), [id]);
   const { value, before, fault } = report;
   useMemo(() => {
     if (!value || !before) return;
-    const earlier = new Map(before.types.map((type) => [type.name, type.times.ns_total]));
-    track.push(value.at_ms, new Map(value.types.map((type) => [type.name, rate(type.times.ns_total, earlier.get(type.name) ?? 0, value, before) / 1e9])));
+    const earlier = new Map(before.types.map((type) => [type.name, type.times]));
+    track.push(value.at_ms, new Map(value.types.map((type) => [type.name, rate(type.times.ns_total, earlier.get(type.name)?.ns_total ?? 0, value, before) / 1e9])));
+    counts.push(value.at_ms, new Map(value.types.map((type) => [type.name, rate(type.times.count_total, earlier.get(type.name)?.count_total ?? 0, value, before)])));
   }, [report.changed]);
   const back = <p><a href="#/guilds">← All guilds</a></p>;
   if (fault && (fault.status === 404 || !value)) return <>{back}<Fault fault={fault.status === 404 ? Object.assign(fault, { message: "No worker has loaded this guild: it has no connected member, or it is gone." }) : fault} retry={report.retry} /></>;
@@ -106,6 +104,8 @@ export function GuildPage({ id }: { id: string }) {
   lines.sort((a, b) => sum(b.values) - sum(a.values));
   const all = lines.reduce((total, { values }) => total + sum(values), 0);
   const first = lines[0];
+  const cause = causeOf(lines.map(({ key, values }) => ({ name: key, busy: sum(values), often: sum(counts.lines.get(key) ?? []) })));
+  const minute = Math.max(1, Math.min(60, track.at.length));
   const shares = lines.filter(({ values }) => sum(values) > 0).slice(0, 9).map(({ key, values }) => {
     const times = value.types.find(({ name }) => name === key)?.times;
     const often = known(rate(times?.count_total, before?.types.find(({ name }) => name === key)?.times.count_total ?? 0, value, before));
@@ -124,8 +124,9 @@ export function GuildPage({ id }: { id: string }) {
     <>
       {back}
       <h2 class="title">{guild.name || "Guild"} <Id id={guild.id} /></h2>
-      <p class="answer">{first && all > 0
-        ? <>“{words(first.key)}” takes {number((sum(first.values) / all) * 100)} % of this guild’s time in the last minute{MEANINGS[first.key] && `: ${MEANINGS[first.key]}`}.</>
+      <p class="answer">{cause && all > 0
+        ? <>“{words(cause.name)}” takes {join(percent(cause.share))} of this guild’s time in the last minute: {join(perSecond(cause.often / minute))}, {join(duration(cause.busy / Math.max(1e-9, cause.often)))} each{cause.hasCommits && ", with the commits that it causes"}.</>
+        : first && all > 0 ? <>“{words(first.key)}” takes {join(percent(sum(first.values) / all))} of this guild’s time in the last minute{STEPS[first.key] && `: ${STEPS[first.key]}`}.</>
         : <>This guild had no work to do in the last minute.</>} <a href="#/sessions" onClick={() => searchFor("guild_id", guild.id)}>Its sessions</a></p>
       <div class="tiles">
         <Tile label="Busy" shown={percent(busy)} value={busy} tone={busy > 0.5 ? "warn" : undefined} note={<>of a core, on worker {guild.worker}</>} />

@@ -6,7 +6,7 @@ import { node } from "../api.ts";
 import { Chart, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
 import { GROWN, GROWTH_SERIES, useGrowth, type Growth } from "../growth.ts";
-import { byteRate, bytes, cores, count, counted, duration, exact, join, number, perSecond, words } from "../format.ts";
+import { byteRate, bytes, cores, count, counted, duration, exact, join, number, percent, perSecond, shareOf, words } from "../format.ts";
 import type { Feed } from "../series.ts";
 import { Nodes } from "../nodes.tsx";
 import { rate, useReport } from "../report.ts";
@@ -27,6 +27,8 @@ const cpuLoops = (feed: Feed) => feed.by("loop_busy_seconds", "loop").filter(({ 
 interface Finding { tone: "bad" | "warn"; text: string; href: string; link: string }
 
 const OWNERS_SHOWN = 11;
+/** Memory divided by fewer connections is that of the program, not of a connection. */
+const CONNECTIONS_LEAST = 100;
 
 /** The largest owners, the others together, and what no owner accounts for. */
 function byOwner({ memory }: OverviewReport) {
@@ -59,7 +61,7 @@ function findings(feed: Feed, growth: { types: Map<string, Growth>; ago: string 
   if (p99 > 0.25) add("warn", `One delivery in a hundred takes longer than ${join(duration(p99))}.`, "#/guilds", "Guilds");
   for (const { key, now } of cpuLoops(feed)) {
     const loops = feed.of("loop_busy_seconds").filter(([, name]) => name.labels.loop === key).length;
-    if (now / Math.max(1, loops) > 0.85) add("warn", `The loop “${words(key)}” is busy ${number((now / loops) * 100)} % of the time.`, "#/guilds", "Guilds by busy time");
+    if (now / Math.max(1, loops) > 0.85) add("warn", `The loop “${words(key)}” is busy ${join(percent(now / loops))} of the time.`, "#/guilds", "Guilds by busy time");
   }
   const refused = lastMinute(feed.line("sockets_refused"), step);
   if (refused >= 1) add("warn", `${number(Math.round(refused))} sockets were refused in the last minute.`, "#/operations", "Refusals");
@@ -135,11 +137,11 @@ export function Overview() {
       <Nodes />
       <div class="tiles">
         <Tile label="Gateway connections" shown={count(connections)} value={connections} trend={feed.line("connections")} note={<>{exact(resumable || 0)} more can resume</>} />
-        <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} trend={feed.line("dispatches")} note={<>{join(perSecond(deliveries / Math.max(1, connections)))} for each connection</>} />
-        <Tile label="Sent" shown={byteRate(sent)} value={sent} trend={feed.line("sent_bytes")} note={bodies > 0 ? <>{number((sent / bodies) * 100)} % of {join(byteRate(bodies))} uncompressed</> : "nothing to send"} />
+        <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} trend={feed.line("dispatches")} note={connections >= 1 ? <>{join(perSecond(deliveries / connections))} for each connection</> : "no client is connected"} />
+        <Tile label="Sent" shown={byteRate(sent)} value={sent} trend={feed.line("sent_bytes")} note={bodies >= 1 ? <>{join(percent(shareOf(sent, bodies)))} of {join(byteRate(bodies))} uncompressed</> : "nothing to send"} />
         <Tile label="Delivery latency, p99" shown={duration(p99)} value={p99} trend={feed.line("event_to_write_seconds", "p99")} tone={p99 > 0.25 ? "warn" : undefined} note={Number.isFinite(p50) ? <>half within {join(duration(p50))}</> : "no delivery in this second"} />
         <Tile label="CPU" shown={cores(cpu)} value={cpu} trend={feed.line("process_cpu_seconds")} note={<>{join(cores(loops.reduce((sum, { now }) => sum + now, 0)))} in accounted loops</>} />
-        <Tile label="Memory" shown={bytes(memory)} value={memory} trend={feed.line("process_resident_memory_bytes")} note={<>{join(bytes(memory / Math.max(1, connections)))} for each connection</>} />
+        <Tile label="Memory" shown={bytes(memory)} value={memory} trend={feed.line("process_resident_memory_bytes")} note={connections >= CONNECTIONS_LEAST ? <>{join(bytes(memory / connections))} for each connection</> : report?.memory.limit_bytes ? <>of at most {join(bytes(report.memory.limit_bytes))}</> : "of the whole process"} />
       </div>
       <div class="charts">
         <Chart {...shared} title="Deliveries per second" says={`${join(perSecond(deliveries))} now.`} format={perSecond} lines={[{ label: "Deliveries", values: feed.line("dispatches") }]} />
@@ -147,11 +149,19 @@ export function Overview() {
         <Chart {...shared} title="CPU by loop" says={loops[0] ? `The loop “${words(loops[0].key)}” uses ${join(cores(loops[0].now))}.` : undefined} stacked format={cores} lines={largest(loops, words)} empty="No loop is accounted yet." />
         <Chart {...shared} title="Sessions started, resumed and closed" says="Closes count close frames by code; cut connections have none." format={perSecond} lines={[{ label: "Identifies", values: feed.line("identifies") }, { label: "Resumes", values: feed.line("resumes") }, { label: "Closes", values: feed.line("connection_closes") }, { label: "Cut", values: feed.line("connections_aborted") }]} />
         <Chart {...shared} title="Bytes per second" says={`${join(byteRate(sent))} sent, ${join(byteRate(feed.now("received_bytes")))} received.`} format={byteRate} lines={[{ label: "Uncompressed", values: feed.line("sent_body_bytes"), dashed: true }, { label: "Sent", values: feed.line("sent_bytes") }, { label: "Received", values: feed.line("received_bytes") }]} />
-        <Bars title="Gateway connections by codec and encoding" says={report && `${counted(report.connections.gateway, "connection")}.`} format={count} empty="No connection: a client that connects appears here." rows={report ? [...named(report.connections.by_codec, "#2f5fe0"), ...named(report.connections.by_encoding, "#d9822b")] : []} />
-        <div class="column">
-          <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
-          <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
-        </div>
+        <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
+        {report && report.connections.gateway + report.connections.sessions_resumable === 0
+          ? <section class="card wide"><h2>Connections</h2><p class="says">No client is connected. Their codecs, encodings and platforms, and their places in guilds, appear here with the first one.</p></section>
+          : <>
+            <div class="column">
+              <Bars title="Connections by codec" says={report && `${counted(report.connections.gateway, "gateway connection")}.`} format={count} empty="No connection." rows={report ? named(report.connections.by_codec, "#2f5fe0") : []} />
+              <Bars title="Connections by encoding" format={count} empty="No connection." rows={report ? named(report.connections.by_encoding, "#2f5fe0") : []} />
+            </div>
+            <div class="column">
+              <Bars title="Sessions by platform" format={count} empty="No session." rows={report ? named(report.connections.by_platform, "#2f5fe0") : []} />
+              <Bars title="Places of sessions in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session is in a guild." rows={report ? named([{ name: "active", value: report.connections.active }, { name: "passive", value: report.connections.passive }], "#1a9e75") : []} />
+            </div>
+          </>}
         <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? byOwner(report) : []} />
         {canaries.length > 0 && <Chart {...shared} title="Canaries, p99 by size of the guild" says="From the creation of an event of the node itself to its relay’s flush." format={duration} lines={canaries.map(({ key, values }) => ({ label: key === "0" ? "smaller guilds" : `from ${exact(Number(key))} members`, values }))} />}
       </div>
