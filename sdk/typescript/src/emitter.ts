@@ -9,7 +9,7 @@ type Listener = (...values: unknown[]) => void;
 
 /** `Events` maps the name of each event to the arguments of its listeners. */
 export class Emitter<Events extends { [K in keyof Events]: unknown[] }> {
-  #listeners = new Map<keyof Events, readonly Listener[]>();
+  #listeners = new Map<PropertyKey, readonly Listener[]>();
 
   /** Calls `listener` for each event until the returned function is called. */
   on<K extends keyof Events>(name: K, listener: (...values: Events[K]) => void): () => void {

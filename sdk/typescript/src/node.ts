@@ -6,7 +6,7 @@ import type { OpenSocket } from "./transport/transport.js";
 
 export * from "./api.js";
 
-export class Client extends AnyClient {
+export class Client<Own extends object = {}> extends AnyClient<Own> {
   protected override get openSocket(): OpenSocket {
     return openNodeSocket;
   }

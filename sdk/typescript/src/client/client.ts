@@ -71,7 +71,12 @@ export interface ClientEvents {
   change: [change: Change];
 }
 
-type AllEvents = ClientEvents & { [K in keyof EventBodies]: [body: EventBodies[K], context: DispatchContext] };
+/** What a name of `Own` or of `EventBodies` means; `Own` first. */
+type BodyOf<Own, K> = K extends keyof Own ? Own[K] : K extends keyof EventBodies ? EventBodies[K] : never;
+type AllEvents<Own> = ClientEvents & { [K in keyof EventBodies | keyof Own]: [body: BodyOf<Own, K>, context: DispatchContext] };
+
+/** `emit` of the client's own events: their arguments do not depend on `Own`. */
+type Tell = <K extends keyof ClientEvents>(name: K, ...values: ClientEvents[K]) => void;
 
 /** Bytes and messages of the current connection, or of all. */
 export interface Traffic {
@@ -88,7 +93,8 @@ interface Codec {
   create: () => Decompressor;
 }
 
-export class Client extends Emitter<AllEvents> {
+/** `Own` has the events of the backend, by name: `new Client<{ ROUND_STARTED: { round: number } }>(options)`. */
+export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
   /** State of guilds, channels, members …; null if the option `cache` is false. */
   readonly cache: StateCache | null;
   readonly traffic: Traffic = { messages: 0, wireBytes: 0, sentMessages: 0, sentBytes: 0 };
@@ -124,7 +130,7 @@ export class Client extends Emitter<AllEvents> {
     this.#presence = options.presence;
     this.#encoding = options.encoding ?? json;
     this.#compressions = listOf(options.compression);
-    this.cache = options.cache === false ? null : new StateCache((change) => this.emit("change", change), options.cache === true ? {} : options.cache);
+    this.cache = options.cache === false ? null : new StateCache((change) => (this.emit as Tell)("change", change), options.cache === true ? {} : options.cache);
     this.#memberRequests = new MemberRequests(this.#clock);
     this.#session = new Session({
       url: options.url,
@@ -168,10 +174,10 @@ export class Client extends Emitter<AllEvents> {
   ready(): Promise<Result> {
     return new Promise((resolve) => {
       if (this.state === "ready") return resolve(done);
-      const offState = this.on("state", ({ to }) => {
+      const offState = (this as unknown as Client).on("state", ({ to }) => {
         if (to === "ready") settle(done);
       });
-      const offStopped = this.on("stopped", (problem) => settle({ ok: false, problem }));
+      const offStopped = (this as unknown as Client).on("stopped", (problem) => settle({ ok: false, problem }));
       const settle = (result: Result): void => {
         offState();
         offStopped();
@@ -284,7 +290,7 @@ export class Client extends Emitter<AllEvents> {
     return (
       name === "READY" ||
       this.hasListeners("dispatch") ||
-      this.hasListeners(name as keyof AllEvents) ||
+      this.hasListeners(name as keyof AllEvents<Own>) ||
       (this.cache !== null && StateCache.uses(name)) ||
       (name === "GUILD_MEMBERS_CHUNK" && this.#memberRequests.isWaiting) ||
       (name === "RATE_LIMITED" && this.#memberRequests.isWaiting) ||
@@ -344,48 +350,48 @@ export class Client extends Emitter<AllEvents> {
         this.#disconnect();
         break;
       case "state":
-        this.emit("state", { from: action.from, to: action.to });
+        (this.emit as Tell)("state", { from: action.from, to: action.to });
         break;
       case "began":
         this.#mayRefreshToken = typeof this.#options.token === "function";
         this.#subscriptions.resendAll();
         for (const view of this.#views) view.handleLost();
         this.#subscriptionsChanged();
-        this.emit("began");
+        (this.emit as Tell)("began");
         break;
       case "resumed":
         this.#mayRefreshToken = typeof this.#options.token === "function";
         this.#subscriptions.resendAll();
         this.#subscriptionsChanged();
-        this.emit("resumed", { replayed: action.replayed, downMs: action.downMs });
+        (this.emit as Tell)("resumed", { replayed: action.replayed, downMs: action.downMs });
         break;
       case "gap":
-        this.emit("gap", { after: action.after, before: action.before });
+        (this.emit as Tell)("gap", { after: action.after, before: action.before });
         break;
       case "lost":
         this.#memberRequests.failAll(action.problem);
-        this.emit("lost", action.problem);
+        (this.emit as Tell)("lost", action.problem);
         break;
       case "reconnect":
         this.#disconnect();
-        this.emit("reconnect", { attempt: action.attempt, delayMs: action.delayMs, willResume: action.willResume, problem: action.problem });
+        (this.emit as Tell)("reconnect", { attempt: action.attempt, delayMs: action.delayMs, willResume: action.willResume, problem: action.problem });
         break;
       case "latency":
-        this.emit("latency", action.ms);
+        (this.emit as Tell)("latency", action.ms);
         break;
       case "problem":
-        this.emit("problem", action.problem);
+        (this.emit as Tell)("problem", action.problem);
         break;
       case "stopped":
         this.#disconnect();
         if (action.problem.kind === "authentication" && this.#mayRefreshToken) {
           this.#mayRefreshToken = false;
-          this.emit("problem", { ...action.problem, isFatal: false });
+          (this.emit as Tell)("problem", { ...action.problem, isFatal: false });
           this.#session.connect(this.#clock.now());
           break;
         }
         this.#memberRequests.failAll(action.problem);
-        this.emit("stopped", action.problem);
+        (this.emit as Tell)("stopped", action.problem);
         break;
     }
   }
@@ -450,7 +456,7 @@ export class Client extends Emitter<AllEvents> {
     const rest = this.#compressions.slice(1);
     this.#compressions = rest.length > 0 ? rest : [none];
     this.#codec = null;
-    this.emit("codecFallback", { from: from.name, to: (this.#compressions[0] ?? none).name, reason });
+    (this.emit as Tell)("codecFallback", { from: from.name, to: (this.#compressions[0] ?? none).name, reason });
   }
 
   #closed(code: number, reason: string): void {
@@ -492,7 +498,7 @@ export class Client extends Emitter<AllEvents> {
     this.traffic.wireBytes += wire ?? (data.length + headerBytes);
     if (this.hasListeners("message")) {
       const wireBytes = isHidden ? null : (wire ?? utf8Bytes(data as string) + headerBytes);
-      this.emit("message", new ReceivedMessage({ op, name, seq, isReplay }, raw, wireBytes, encoding, codec.compression.name, body));
+      (this.emit as Tell)("message", new ReceivedMessage({ op, name, seq, isReplay }, raw, wireBytes, encoding, codec.compression.name, body));
     }
 
     if (op !== opcodes.DISPATCH) {
@@ -520,7 +526,7 @@ export class Client extends Emitter<AllEvents> {
     this.cache?.apply(name, body);
     if (name === "GUILD_MEMBER_LIST_UPDATE") for (const view of this.#views) view.handleUpdate(body as EventBodies["GUILD_MEMBER_LIST_UPDATE"]);
     if (name === "GUILD_DELETE" && !(body as { unavailable?: boolean }).unavailable) this.#subscriptions.forget((body as { id: string }).id);
-    this.emit("dispatch", body, context);
+    (this.emit as Tell)("dispatch", body, context);
     if (this.hasListeners(name as keyof EventBodies)) (this.emit as (name: string, ...values: unknown[]) => void).call(this, name, body, context);
   }
 
@@ -530,7 +536,7 @@ export class Client extends Emitter<AllEvents> {
     const bytes = typeof data === "string" ? utf8Bytes(data) : data.length;
     this.traffic.sentMessages += 1;
     this.traffic.sentBytes += bytes;
-    if (this.hasListeners("sent")) this.emit("sent", { op, wireBytes: bytes + (bytes < 126 ? 6 : 8) });
+    if (this.hasListeners("sent")) (this.emit as Tell)("sent", { op, wireBytes: bytes + (bytes < 126 ? 6 : 8) });
   }
 
   #subscriptionsChanged(): void {

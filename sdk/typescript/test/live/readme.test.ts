@@ -9,7 +9,9 @@ import { after, before, describe, test } from "node:test";
 import { Node, end, until } from "../support/node.js";
 
 const PACKAGE = new URL("../../../", import.meta.url).pathname;
-const programs = [...readFileSync(join(PACKAGE, "README.md"), "utf8").matchAll(/```js\n(.*?)```/gs)].map(([, program]) => program as string);
+const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+const programs = [...readme.matchAll(/```js\n(.*?)```/gs)].map(([, program]) => program as string);
+const ownEvents = /```ts\n(import \{ Client \}[^`]*?Client<GameEvents>.*?)```/s.exec(readme)?.[1];
 
 describe("README.md", { timeout: 180_000 }, () => {
   let node: Node;
@@ -75,13 +77,15 @@ describe("README.md", { timeout: 180_000 }, () => {
        client.on("MESSAGE_CREATE", ({ author }) => author.username.trim());
       `,
     );
+    assert.ok(ownEvents, "the example of own events");
+    writeFileSync(join(project, "events.ts"), `declare const url: string, token: string;\n${ownEvents}`);
     cpSync(join(folder, "package.json"), join(project, "package.json"));
     symlinkSync(join(folder, "node_modules"), join(project, "node_modules"));
     const tsc = join(PACKAGE, "node_modules", "typescript", "bin", "tsc");
     for (const [module, resolution] of [["NodeNext", "NodeNext"], ["ESNext", "Bundler"]] as const) {
       const options = ["--noEmit", "--strict", "--target", "ES2022", "--lib", "ES2022,DOM", "--module", module, "--moduleResolution", resolution];
       try {
-        execFileSync(process.execPath, [tsc, ...options, "main.ts"], { cwd: project, encoding: "utf8" });
+        execFileSync(process.execPath, [tsc, ...options, "main.ts", "events.ts"], { cwd: project, encoding: "utf8" });
       } catch (error) {
         assert.fail((error as { stdout: string }).stdout);
       }
