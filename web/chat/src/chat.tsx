@@ -3,18 +3,26 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { isJustEmoji, Markdown, type Names, plainText } from "./markdown.tsx";
+import { useCompletion } from "./complete.tsx";
+import { decode, encode } from "./compose.ts";
+import { CustomEmoji, isJustEmoji, Markdown, type Names } from "./markdown.tsx";
 import * as perms from "./permissions.ts";
+import { EmojiPicker } from "./picker.tsx";
 import { openProfile } from "./profile.tsx";
+import { Components, Embeds, Files, isBlank, ownFiles, preview, Stickers } from "./rich.tsx";
 import { view } from "./sidebar.tsx";
 import { touch, watch } from "./topics.ts";
-import { type Channel, isDirect, isNewer, isThread, type Member, type Message, type User } from "./types.ts";
+import { type Channel, type Emoji, isDirect, isNewer, isThread, type Message, type User } from "./types.ts";
 import { Avatar, closeLayer, day, exactTime, Icon, IconButton, layer, openLayer, readable, time } from "./ui.tsx";
 import * as world from "./world.ts";
 import { bytes } from "./meter.ts";
 
-const REACTIONS = ["👍", "❤️", "😂", "🎉", "😮", "😢", "🙏", "🔥", "👀", "💯", "✅", "❌", "🤔", "👏", "🚀", "☕", "🍕", "🌱", "⭐", "🙌"];
 const NEAR_BOTTOM = 60, NEAR_TOP = 400;
+const CONTENT_MAX = 2000;
+/** How long a channel may take to show a message that one jumps to. */
+const LANDING_MS = 3000;
+/** Type of a thread's first message: it holds the message at which the thread began. */
+const STARTER = 21;
 
 /** What the composer of a channel answers to or changes. */
 const replying = signal<Message | null>(null);
@@ -50,45 +58,73 @@ function systemText(message: Message, name: string): string | null {
   }
 }
 
-function EmojiPicker({ onPick }: { onPick: (emoji: string) => void }): VNode {
-  return <div class="emoji-grid" role="group" aria-label="Reactions">{REACTIONS.map((emoji) => <button type="button" key={emoji} aria-label={`React with ${emoji}`} onClick={() => onPick(emoji)}>{emoji}</button>)}</div>;
+/** The message that a row shows. Null: it was deleted. */
+const shownOf = (message: Message): Message | null => (message.type === STARTER ? (message.referenced_message ?? null) : message);
+
+function pickEmoji(key: string, verb: string, anchor: HTMLElement, channel: Channel | undefined, onPick: (emoji: Emoji) => void, back = anchor): void {
+  openLayer({ key, anchor, back, label: "Emoji", content: () => <EmojiPicker verb={verb} guild={world.guildOf(channel)} onPick={(emoji) => { closeLayer(); onPick(emoji); }} /> });
 }
 
 function pickReaction(message: Message, anchor: HTMLElement): void {
-  openLayer({ key: `react:${message.id}`, anchor, label: "Add a reaction", content: () => <EmojiPicker onPick={(name) => { closeLayer(); void world.toggleReaction(message, { id: null, name }); }} /> });
+  pickEmoji(`react:${message.id}`, "React with", anchor, world.channelOf(message.channel_id), (emoji) => void world.toggleReaction(message, emoji));
+}
+
+const focusComposer = (): void => document.getElementById("composer")?.focus();
+const rowOf = (id: string): HTMLElement | null => document.querySelector<HTMLElement>(`.message[data-id="${CSS.escape(id)}"]`);
+/** The row beside one, past dividers. */
+function beside(row: Element, by: "previousElementSibling" | "nextElementSibling"): HTMLElement | null {
+  let next = row[by];
+  while (next && !next.classList.contains("message")) next = next[by];
+  return next as HTMLElement | null;
+}
+
+/** The focus does not go with a message: it moves to the next one, or to the message box. */
+world.beforeRemoval.run = (ids) => {
+  const opener = layer.peek()?.anchor.closest<HTMLElement>(".message");
+  if (opener && ids.includes(opener.dataset.id ?? "")) closeLayer();
+  let row = document.activeElement?.closest<HTMLElement>(".message") ?? null;
+  if (!row || !ids.includes(row.dataset.id ?? "")) return;
+  while (row && ids.includes(row.dataset.id ?? "")) row = beside(row, "nextElementSibling");
+  if (row) row.focus({ preventScroll: true }); else focusComposer();
+};
+
+function askDelete(message: Message, anchor: HTMLElement): void {
+  const text = preview(message, namesFor(world.channelOf(message.channel_id), message));
+  openLayer({
+    key: `delete:${message.id}`, anchor, label: "Delete the message", content: () => (
+      <div class="ask">
+        <p>Delete this message? It cannot be brought back.</p>
+        <blockquote>{text}</blockquote>
+        <div class="row"><button type="button" class="danger" data-first onClick={() => { closeLayer(); world.deleteMessage(message).catch(world.complain); }}>Delete message</button><button type="button" onClick={closeLayer}>Cancel</button></div>
+      </div>
+    ),
+  });
 }
 
 function EditBox({ message }: { message: Message }): VNode {
-  const [text, setText] = useState(message.content);
+  const guild = world.guildOf(world.channelOf(message.channel_id));
   const box = useRef<HTMLTextAreaElement>(null);
-  useLayoutEffect(() => { const area = box.current; if (area) { area.focus(); area.setSelectionRange(area.value.length, area.value.length); } }, []);
+  const [text, setText] = useState("");
+  const completion = useCompletion(box, guild, message.id, setText);
+  useLayoutEffect(() => {
+    const written = decode(message.content, guild, completion.chosen);
+    setText(written);
+    const area = box.current;
+    if (area) { area.value = written; area.focus(); area.setSelectionRange(written.length, written.length); }
+  }, []);
   useLayoutEffect(() => { const area = box.current; if (area) { area.style.height = "0"; area.style.height = `${Math.min(area.scrollHeight + 2, 300)}px`; } }, [text]);
-  const close = (): void => { editing.value = null; document.getElementById("composer")?.focus(); };
+  const close = (): void => { editing.value = null; focusComposer(); };
   const save = (): void => {
     if (!text.trim()) return;
-    world.editMessage(message, text.trim()).then(close, world.complain);
+    world.editMessage(message, encode(text.trim(), guild, completion.chosen)).then(close, world.complain);
   };
   return (
     <div class="edit-box">
-      <textarea ref={box} aria-label="Edit the message" value={text} onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => { if (event.key === "Escape") { event.preventDefault(); close(); } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); } }} />
+      {completion.list}
+      <textarea ref={box} aria-label="Edit the message" value={text} {...completion.attributes}
+        onInput={(event) => { setText(event.currentTarget.value); completion.suggest(event.currentTarget.value, event.currentTarget.selectionStart); }}
+        onKeyDown={(event) => { if (completion.handleKey(event)) return; if (event.key === "Escape") { event.preventDefault(); close(); } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); } }} />
       <p class="quiet small">Escape to <button type="button" class="link" onClick={close}>cancel</button> · Enter to <button type="button" class="link" onClick={save}>save</button></p>
-    </div>
-  );
-}
-
-function Files({ message }: { message: Message }): VNode | null {
-  if (message.attachments.length === 0) return null;
-  return (
-    <div class="files">
-      {message.attachments.map((file) => {
-        const isImage = file.content_type?.startsWith("image/") && file.width && file.height;
-        if (isImage) {
-          const scale = Math.min(1, 400 / file.width!, 300 / file.height!);
-          return <a key={file.id} class="picture" href={file.url} target="_blank" rel="noopener noreferrer"><img src={file.url} alt={file.description ?? file.filename} width={Math.round(file.width! * scale)} height={Math.round(file.height! * scale)} loading="lazy" /></a>;
-        }
-        return <a key={file.id} class="file" href={file.url} target="_blank" rel="noopener noreferrer" download><Icon name="attach" /><span class="name">{file.filename}</span><span class="quiet">{bytes(file.size)}</span></a>;
-      })}
     </div>
   );
 }
@@ -100,75 +136,94 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   watch("members");
   const channel = world.channelOf(message.channel_id);
   const guild = world.guildOf(channel);
-  const names = namesFor(channel, message);
-  const name = world.nameOf(message.author, guild);
-  const isMine = message.author.id === world.me.value?.id;
+  const said = shownOf(message), isStarter = message.type === STARTER;
+  const author = (said ?? message).author;
+  const names = namesFor(channel, said ?? message);
+  const name = world.nameOf(author, guild);
+  const isMine = message.author.id === world.me.value?.id && !isStarter;
   const granted = world.permissionsOf(channel);
-  const system = systemText(message, name);
+  const system = said ? systemText(message, name) : "The message at which this thread began was deleted.";
   const isMention = message.mention_everyone || message.mentions.some((user) => user.id === world.me.value?.id);
-  const mayDelete = isMine || (granted & perms.MANAGE_MESSAGES) !== 0n;
-  const mayPin = (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
+  const mayDelete = !isStarter && (isMine || (granted & perms.MANAGE_MESSAGES) !== 0n);
+  const mayPin = !isStarter && (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
   const mayThread = guild && channel && !isThread(channel) && !message.thread && !guild.threads.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
   const quoted = message.referenced_message;
-  const thread = message.thread ?? guild?.threads.get(message.id);
-  const color = readable(world.colorOf(message.author.id, guild));
+  const thread = isStarter ? undefined : (message.thread ?? guild?.threads.get(message.id));
+  const color = readable(world.colorOf(author.id, guild));
   // Its tools exist while the pointer or the focus is in it: those of all rows would cost more than the messages.
   const [isActive, setActive] = useState(false);
 
   const more = (anchor: HTMLElement): void => openLayer({
     key: `more:${message.id}`, anchor, label: "More actions", content: () => (
       <div class="menu" role="menu">
+        {said && isStarter && <button type="button" role="menuitem" onClick={() => { closeLayer(); goTo(said); }}><Icon name="thread" />Go to the message</button>}
         {mayThread && <button type="button" role="menuitem" onClick={() => { closeLayer(); askThread(message, anchor); }}><Icon name="thread" />Start a thread</button>}
         {mayPin && <button type="button" role="menuitem" onClick={() => { closeLayer(); world.togglePin(message).catch(world.complain); }}><Icon name="pin" />{message.pinned ? "Unpin message" : "Pin message"}</button>}
-        <button type="button" role="menuitem" onClick={() => { closeLayer(); void navigator.clipboard?.writeText(message.content).then(() => world.say("The text is copied.")); }}><Icon name="grip" />Copy text</button>
-        {mayDelete && <button type="button" role="menuitem" class="danger" onClick={() => { closeLayer(); world.deleteMessage(message).catch(world.complain); }}><Icon name="bin" />Delete message</button>}
+        <button type="button" role="menuitem" onClick={() => { closeLayer(); void navigator.clipboard?.writeText((said ?? message).content).then(() => world.say("The text is copied.")); }}><Icon name="grip" />Copy text</button>
+        {mayDelete && <button type="button" role="menuitem" class="danger" onClick={() => { closeLayer(); askDelete(message, anchor); }}><Icon name="bin" />Delete message…</button>}
       </div>
     ),
   });
 
   return (
     <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""} ${isActive ? "active" : ""}`} data-id={message.id} tabIndex={-1}
-      onPointerEnter={() => setActive(true)} onFocusIn={() => setActive(true)} onKeyDown={(event) => rowKeys(event, message, isMine)}
+      onPointerEnter={() => setActive(true)} onFocusIn={() => setActive(true)} onKeyDown={(event) => rowKeys(event, message, { isMine, mayDelete })}
       onPointerLeave={(event) => setActive(keepsTools(event.currentTarget, document.activeElement))}
       onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || keepsTools(event.currentTarget, event.relatedTarget as Element | null))}>
       {quoted !== undefined && message.type === 19 && (
         <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
-          <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{plainText(quoted.content, names) || "a file"}</span></> : <span>The message was deleted.</span>}
+          <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{preview(quoted, names)}</span></> : <span>The message was deleted.</span>}
         </button>
       )}
       {isFirst && !system
-        ? <button type="button" class="face" tabIndex={-1} aria-hidden="true" onClick={(event) => openProfile(message.author, guild, event.currentTarget)}><Avatar user={message.author} name={name} /></button>
+        ? <button type="button" class="face" tabIndex={-1} aria-hidden="true" onClick={(event) => openProfile(author, guild, event.currentTarget)}><Avatar user={author} name={name} /></button>
         : <time class="side-time" dateTime={message.timestamp} title={exactTime(message.timestamp)} aria-hidden="true">{time(message.timestamp)}</time>}
       <div class="body">
         {isFirst && !system && (
-          <p class="head"><button type="button" class="author" style={{ color }} onClick={(event) => openProfile(message.author, guild, event.currentTarget)}>{name}</button>
-            {message.author.bot && <span class="tag">bot</span>}<time dateTime={message.timestamp} title={exactTime(message.timestamp)}>{time(message.timestamp)}</time>{message.pinned && <span class="quiet pinned"><Icon name="pin" /> pinned</span>}</p>
+          <p class="head"><button type="button" class="author" style={{ color }} onClick={(event) => openProfile(author, guild, event.currentTarget)}>{name}</button>
+            {author.bot && <span class="tag">bot</span>}<time dateTime={(said ?? message).timestamp} title={exactTime((said ?? message).timestamp)}>{time((said ?? message).timestamp)}</time>{message.pinned && <span class="quiet pinned"><Icon name="pin" /> pinned</span>}</p>
         )}
-        {isEditing ? <EditBox message={message} />
-          : system ? <p class="system">{system}</p>
-            : <div class={`content ${isJustEmoji(message.content) ? "just-emoji" : ""}`}><Markdown text={message.content} names={names} />{message.edited_timestamp && <span class="edited" title={exactTime(message.edited_timestamp)}>(edited)</span>}</div>}
-        <Files message={message} />
-        {(message.embeds ?? []).map((embed, at) => (embed.title || embed.description) && <div class="embed" key={at}>{embed.title && <b>{embed.title}</b>}{embed.description && <Markdown text={embed.description} names={names} />}</div>)}
+        {isEditing ? <EditBox message={message} /> : system ? <p class="system">{system}</p> : said && <Content message={said} names={names} />}
+        {said && <Reactions message={said} />}
         {thread && <button type="button" class="thread-chip" onClick={() => world.openChannel(thread.id)}><Icon name="thread" /><b>{thread.name}</b><span class="quiet">{thread.message_count ? `${thread.message_count} ${thread.message_count === 1 ? "message" : "messages"}` : "Thread"}</span></button>}
-        {(message.reactions?.length ?? 0) > 0 && (
-          <div class="reactions">
-            {message.reactions!.map((reaction) => (
-              <button type="button" key={reaction.emoji.id ?? reaction.emoji.name} class={reaction.me ? "mine" : ""} aria-pressed={reaction.me} aria-label={`${reaction.emoji.name}, ${reaction.count}`}
-                onClick={() => void world.toggleReaction(message, reaction.emoji)}><span>{reaction.emoji.id ? `:${reaction.emoji.name}:` : reaction.emoji.name}</span><span class="num">{reaction.count}</span></button>
-            ))}
-          </div>
-        )}
-        {message.state === "failed" && <p class="fault small">Not sent: {message.error} <button type="button" class="link" onClick={() => { world.discard(message); void world.sendMessage(message.channel_id, message.content, message.referenced_message ?? null, []); }}>Send again</button> <button type="button" class="link" onClick={() => world.discard(message)}>Discard</button></p>}
+        {message.state === "failed" && <p class="fault small">Not sent: {message.error} <button type="button" class="link" onClick={() => { world.discard(message); void world.sendMessage(message.channel_id, message.content, message.referenced_message ?? null, message.files ?? []); }}>Send again</button> <button type="button" class="link" onClick={() => world.discard(message)}>Discard</button></p>}
       </div>
       {isActive && !message.state && !isEditing && (
         <div class="tools" role="toolbar" aria-label={`Actions on the message of ${name}`}>
-          <IconButton icon="smile" label="React" onClick={(event) => pickReaction(message, event.currentTarget as HTMLElement)} />
-          <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />
+          {said && <IconButton icon="smile" label="React" onClick={(event) => pickReaction(said, event.currentTarget as HTMLElement)} />}
+          {!isStarter && <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />}
           {isMine && !system && <IconButton icon="edit" label="Edit" onClick={() => (editing.value = message.id)} />}
           <IconButton icon="more" label="More" onClick={(event) => more(event.currentTarget as HTMLElement)} />
         </div>
       )}
     </li>
+  );
+}
+
+function Content({ message, names }: { message: Message; names: Names }): VNode {
+  const edited = message.edited_timestamp && <span class="edited" title={exactTime(message.edited_timestamp)}>(edited)</span>;
+  return (
+    <>
+      {(message.content || edited) && <div class={`content ${isJustEmoji(message.content) ? "just-emoji" : ""}`}><Markdown text={message.content} names={names} />{edited}</div>}
+      <Files files={ownFiles(message)} />
+      {message.files?.map((file, at) => <p key={at} class="quiet small">{message.state === "failed" ? "" : "Sending "}{file.name}, {bytes(file.size)}</p>)}
+      <Embeds message={message} names={names} />
+      <Components message={message} names={names} />
+      <Stickers message={message} />
+      {isBlank(message) && !message.files?.length && <p class="quiet">There is nothing in this message that this page can show.</p>}
+    </>
+  );
+}
+
+function Reactions({ message }: { message: Message }): VNode | null {
+  if (!message.reactions?.length) return null;
+  return (
+    <div class="reactions">
+      {message.reactions.map((reaction) => (
+        <button type="button" key={reaction.emoji.id ?? reaction.emoji.name} class={reaction.me ? "mine" : ""} aria-pressed={reaction.me} aria-label={`${reaction.emoji.name}, ${reaction.count}`}
+          onClick={() => void world.toggleReaction(message, reaction.emoji)}><span>{reaction.emoji.id ? <CustomEmoji id={reaction.emoji.id} name={reaction.emoji.name} /> : reaction.emoji.name}</span><span class="num">{reaction.count}</span></button>
+      ))}
+    </div>
   );
 }
 
@@ -180,7 +235,7 @@ function keepsTools(row: HTMLElement, focus: Element | null): boolean {
 
 function startReply(message: Message): void {
   replying.value = message;
-  document.getElementById("composer")?.focus();
+  focusComposer();
 }
 
 function askThread(message: Message, anchor: HTMLElement): void {
@@ -189,40 +244,58 @@ function askThread(message: Message, anchor: HTMLElement): void {
   openLayer({
     key: `thread:${message.id}`, anchor, label: "Start a thread", content: () => (
       <form class="thread-form" onSubmit={(event) => { event.preventDefault(); closeLayer(); world.startThread(message, name.trim() || suggested).catch(world.complain); }}>
-        <label>Name of the thread<input autofocus maxLength={100} defaultValue={suggested} onInput={(event) => (name = event.currentTarget.value)} /></label>
+        <label>Name of the thread<input data-first maxLength={100} defaultValue={suggested} onInput={(event) => (name = event.currentTarget.value)} /></label>
         <button type="submit" class="primary">Start thread</button>
       </form>
     ),
   });
 }
 
-function rowKeys(event: KeyboardEvent, message: Message, isMine: boolean): void {
+function rowKeys(event: KeyboardEvent, message: Message, { isMine, mayDelete }: { isMine: boolean; mayDelete: boolean }): void {
   if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
   const row = event.currentTarget as HTMLElement;
   const step = (by: "previousElementSibling" | "nextElementSibling"): void => {
-    let next = row[by] as HTMLElement | null;
-    while (next && !next.classList.contains("message")) next = next[by] as HTMLElement | null;
+    const next = beside(row, by);
     event.preventDefault();
-    if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); } else if (by === "nextElementSibling") document.getElementById("composer")?.focus();
+    if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); } else if (by === "nextElementSibling") focusComposer();
   };
+  const isStarter = message.type === STARTER, said = shownOf(message);
   switch (event.key) {
     case "ArrowUp": return step("previousElementSibling");
     case "ArrowDown": return step("nextElementSibling");
-    case "r": event.preventDefault(); return startReply(message);
+    case "r": if (!isStarter) { event.preventDefault(); startReply(message); } return;
     case "e": if (isMine) { event.preventDefault(); editing.value = message.id; } return;
-    case "+": event.preventDefault(); return pickReaction(message, row);
-    case "Delete": if (isMine) world.deleteMessage(message).catch(world.complain); return;
-    case "Escape": document.getElementById("composer")?.focus();
+    case "+": if (said) { event.preventDefault(); pickReaction(said, row); } return;
+    case "Delete": if (mayDelete) { event.preventDefault(); askDelete(message, row); } return;
+    case "Escape": focusComposer();
   }
 }
 
 function jumpTo(id: string): void {
-  const row = document.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
-  if (!row) return world.say("That message is further up: scroll to load it.");
+  const row = rowOf(id);
+  if (!row) return world.say("That message is further up: scroll to load it.", "plain", "place");
+  world.unsay("place");
   row.scrollIntoView({ block: "center" });
   row.focus({ preventScroll: true });
   row.classList.add("flash");
   setTimeout(() => row.classList.remove("flash"), 1500);
+}
+
+/** The message that gets the focus instead of the message box, once its channel is there. */
+let landing: string | null = null;
+
+/** Opens the channel of a message, and jumps to it as soon as it is there. */
+function goTo(message: Message): void {
+  landing = message.id;
+  world.openChannel(message.channel_id);
+  const deadline = performance.now() + LANDING_MS;
+  const look = (): void => {
+    const isLate = performance.now() > deadline, isElsewhere = world.channelId.value !== message.channel_id;
+    if (!isElsewhere && !isLate && !rowOf(message.id)) return void requestAnimationFrame(look);
+    if (!isElsewhere) jumpTo(message.id);
+    landing = null;
+  };
+  requestAnimationFrame(look);
 }
 
 /** What the list shows of a message, and what that depends on. An element that is the same object is not compared again. */
@@ -230,7 +303,7 @@ interface Shown { message: Message; before: Message | undefined; props: string; 
 
 /** Whether a message begins a new block: another author, or some minutes later. */
 const begins = (message: Message, before: Message | undefined): boolean =>
-  !before || before.author.id !== message.author.id || message.type !== 0 || systemText(before, "") !== null || new Date(message.timestamp).getTime() - new Date(before.timestamp).getTime() > 7 * 60_000;
+  !before || before.type === STARTER || before.author.id !== message.author.id || message.type !== 0 || systemText(before, "") !== null || new Date(message.timestamp).getTime() - new Date(before.timestamp).getTime() > 7 * 60_000;
 
 export function Messages({ id }: { id: string }): VNode {
   watch(`messages:${id}`, "members", "guilds");
@@ -286,6 +359,7 @@ export function Messages({ id }: { id: string }): VNode {
     const isAtBottom = fromBottom < NEAR_BOTTOM && !history.hasNewer;
     if (isAtBottom !== world.atBottom.value) { world.atBottom.value = isAtBottom; if (isAtBottom) world.markRead(id); }
     if (!isAtBottom) remember();
+    if (isUpwards) world.unsay("place");
     if (there.scrollTop < NEAR_TOP && history.hasOlder && history.isLoaded) void world.load(id, "older");
     if (fromBottom < NEAR_TOP && history.hasNewer && !history.isLoading) void world.load(id, "newer");
   };
@@ -367,43 +441,35 @@ export function Composer({ id }: { id: string }): VNode {
     show(value);
   };
   const [files, setFiles] = useState<File[]>([]);
-  const [hits, setHits] = useState<{ from: number; members: Member[]; at: number } | null>(null);
-  /** Names that were chosen from the list, and whom they mean. */
-  const chosen = useMemo(() => new Map<string, string>(), [id]);
+  const completion = useCompletion(area, guild, id, setText);
   const reply = replying.value?.channel_id === id ? replying.value : null;
   const granted = world.permissionsOf(channel);
   const maySend = (granted & perms.SEND_MESSAGES) !== 0n;
   const isArchived = channel.thread_metadata?.locked;
 
   useLayoutEffect(() => { const there = area.current; if (there) { there.style.height = "0"; there.style.height = `${Math.min(there.scrollHeight, 220)}px`; } }, [text]);
-  useEffect(() => { if (matchMedia("(min-width: 720px)").matches) area.current?.focus({ preventScroll: true }); }, [id]);
+  useLayoutEffect(() => { if (!landing && matchMedia("(min-width: 720px)").matches) area.current?.focus({ preventScroll: true }); }, [id]);
 
-  const suggest = async (value: string, caret: number): Promise<void> => {
-    const found = /(?:^|\s)@([\p{L}\p{N}_.-]{1,32})$/u.exec(value.slice(0, caret));
-    if (!found || !guild) return setHits(null);
-    const members = (await world.searchMembers(guild, found[1]!)).slice(0, 6);
-    if (area.current?.value !== value) return;
-    setHits(members.length ? { from: caret - found[1]!.length - 1, members, at: 0 } : null);
-  };
-  const choose = (member: Member): void => {
-    if (!hits || !area.current) return;
-    const name = member.user.username;
-    chosen.set(name, member.user.id);
-    const caret = area.current.selectionStart;
-    const next = `${text.slice(0, hits.from)}@${name} ${text.slice(caret)}`;
-    setText(next); setHits(null);
-    requestAnimationFrame(() => area.current?.setSelectionRange(hits.from + name.length + 2, hits.from + name.length + 2));
-    area.current.focus();
-  };
   const submit = (): void => {
-    const content = text.trim().replace(/@([\p{L}\p{N}_.-]+)/gu, (whole, name: string) => (chosen.has(name) ? `<@${chosen.get(name)}>` : whole));
+    const content = encode(text.trim(), guild, completion.chosen);
     if (!content && files.length === 0) return;
-    if (content.length > 2000) return world.say(`A message has 2,000 characters at most; this one has ${content.length.toLocaleString("en")}.`, "bad");
-    setText(""); setFiles([]); setHits(null);
+    const length = [...content].length;
+    if (length > CONTENT_MAX) return world.say(`A message has ${CONTENT_MAX.toLocaleString("en")} characters at most; this one has ${length.toLocaleString("en")}.`, "bad", "text");
+    setText(""); setFiles([]); completion.close();
     replying.value = null;
     world.atBottom.value = true;
     void world.sendMessage(id, content, reply, files);
     area.current?.focus();
+  };
+  const insert = (emoji: Emoji): void => {
+    const there = area.current;
+    if (!there) return;
+    const written = emoji.id ? `:${emoji.name}:` : emoji.name, [from, to] = [there.selectionStart, there.selectionEnd];
+    const gap = emoji.id && from > 0 && !/\s/.test(text[from - 1]!) ? " " : "";
+    setText(`${text.slice(0, from)}${gap}${written}${emoji.id ? " " : ""}${text.slice(to)}`);
+    there.focus();
+    const caret = from + gap.length + written.length + (emoji.id ? 1 : 0);
+    requestAnimationFrame(() => area.current?.setSelectionRange(caret, caret));
   };
   const add = (list: FileList | null | undefined): void => {
     if (!list?.length) return;
@@ -411,13 +477,13 @@ export function Composer({ id }: { id: string }): VNode {
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.isComposing) return;
-    if (hits) {
-      if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); const count = hits.members.length; return setHits({ ...hits, at: (hits.at + (event.key === "ArrowDown" ? 1 : count - 1)) % count }); }
-      if (event.key === "Enter" || event.key === "Tab") { event.preventDefault(); return choose(hits.members[hits.at]!); }
-      if (event.key === "Escape") { event.preventDefault(); return setHits(null); }
-    }
+    if (completion.handleKey(event)) return;
     if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); submit(); }
     else if (event.key === "Escape" && reply) replying.value = null;
+    else if (event.key === "Tab" && event.shiftKey) {
+      const newest = document.querySelector<HTMLElement>(".messages .list > .message:last-child");
+      if (newest) { event.preventDefault(); newest.focus(); newest.scrollIntoView({ block: "nearest" }); }
+    }
     else if (event.key === "ArrowUp" && !text) {
       const own = world.historyOf(id).items.findLast((message) => message.author.id === world.me.value?.id && !message.state && systemText(message, "") === null);
       if (own && !event.shiftKey) { event.preventDefault(); editing.value = own.id; touch(`messages:${id}`); }
@@ -428,21 +494,17 @@ export function Composer({ id }: { id: string }): VNode {
   return (
     <form class="composer-area" onSubmit={(event) => { event.preventDefault(); submit(); }}
       onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); add(event.dataTransfer?.files); }}>
-      {hits && (
-        <ul class="suggestions" role="listbox" id="suggestions" aria-label="Members">
-          {hits.members.map((member, at) => <li key={member.user.id} role="option" id={`hit-${at}`} aria-selected={at === hits.at} onPointerDown={(event) => { event.preventDefault(); choose(member); }}>
-            <Avatar user={member.user} name={world.nameOf(member.user, guild)} size={24} /><span class="name">{world.nameOf(member.user, guild)}</span><span class="quiet">{member.user.username}</span></li>)}
-        </ul>
-      )}
+      {completion.list}
       {reply && <div class="replying"><span>Replying to <b>{world.nameOf(reply.author, guild)}</b></span><IconButton icon="close" label="Cancel the reply" onClick={() => (replying.value = null)} /></div>}
       {files.length > 0 && <ul class="chosen-files" aria-label="Files to send">{files.map((file, at) => <li key={at}><Icon name="attach" /><span class="name">{file.name}</span><span class="quiet">{bytes(file.size)}</span><IconButton icon="close" label={`Remove ${file.name}`} onClick={() => setFiles(files.filter((_, other) => other !== at))} /></li>)}</ul>}
       <div class="composer">
         {(granted & perms.ATTACH_FILES) !== 0n && <><IconButton icon="attach" label="Attach files" onClick={() => picker.current?.click()} />
           <input ref={picker} type="file" multiple hidden aria-hidden="true" tabIndex={-1} onChange={(event) => { add(event.currentTarget.files); event.currentTarget.value = ""; }} /></>}
-        <textarea id="composer" ref={area} rows={1} placeholder={placeholder} aria-label={placeholder} value={text} maxLength={4000} aria-controls={hits ? "suggestions" : undefined} aria-activedescendant={hits ? `hit-${hits.at}` : undefined} aria-autocomplete="list"
-          onInput={(event) => { const value = event.currentTarget.value; setText(value); if (value.trim()) world.tellTyping(id); void suggest(value, event.currentTarget.selectionStart); }}
+        <textarea id="composer" ref={area} rows={1} placeholder={placeholder} aria-label={placeholder} value={text} maxLength={4000} {...completion.attributes}
+          onInput={(event) => { const value = event.currentTarget.value; setText(value); world.unsay("text"); if (value.trim()) world.tellTyping(id); completion.suggest(value, event.currentTarget.selectionStart); }}
           onKeyDown={onKey} onPaste={(event) => { if (event.clipboardData?.files.length) { event.preventDefault(); add(event.clipboardData.files); } }} />
-        {text.length > 1800 && <span class={`left ${text.length > 2000 ? "over" : ""}`}>{2000 - text.length}</span>}
+        {text.length > CONTENT_MAX - 200 && <span class={`left ${text.length > CONTENT_MAX ? "over" : ""}`}>{CONTENT_MAX - text.length}</span>}
+        <IconButton icon="smile" label="Emoji" className="only-wide" onClick={(event) => pickEmoji("compose", "Insert", event.currentTarget as HTMLElement, channel, insert, area.current ?? undefined)} />
         <button type="submit" class="icon-button send" aria-label="Send" title="Send" disabled={!text.trim() && files.length === 0}><Icon name="send" /></button>
       </div>
       <Typing id={id} />
@@ -466,7 +528,7 @@ function Pins({ id }: { id: string }): VNode {
       <h3>Pinned messages</h3>
       {fault && <p class="fault">{fault}</p>}
       {found?.length === 0 && <p class="empty">Pinned messages are kept here. Moderators pin them from a message’s “More” menu.</p>}
-      {found?.map((message) => <button type="button" key={message.id} onClick={() => { closeLayer(); jumpTo(message.id); }}><b>{world.nameOf(message.author, world.guildOf(channel))}</b> <time class="quiet">{day(message.timestamp)}</time><span>{plainText(message.content, names) || "a file"}</span></button>)}
+      {found?.map((message) => <button type="button" key={message.id} onClick={() => { closeLayer(); jumpTo(message.id); }}><b>{world.nameOf(message.author, world.guildOf(channel))}</b> <time class="quiet">{day(message.timestamp)}</time><span>{preview(message, names)}</span></button>)}
     </div>
   );
 }

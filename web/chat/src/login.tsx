@@ -2,8 +2,15 @@
 
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
+import { signOnLink } from "./signon.ts";
 
-export interface Settings { gateway_url: string; visitors: boolean; version: string; streams: string }
+export interface Settings {
+  gateway_url: string; visitors: boolean; version: string; streams: string;
+  /** The operator's sign-on, if there is one. */
+  sign_on_url?: string | null;
+  /** Whether people may create guilds. */
+  create_guilds?: boolean;
+}
 
 export function Login({ settings, error, onToken }: { settings: Settings | null; error: string; onToken: (token: string) => void }): VNode {
   const [token, setToken] = useState("");
@@ -26,11 +33,12 @@ export function Login({ settings, error, onToken }: { settings: Settings | null;
         <h1>Guildhall</h1>
         <p class="lead">{settings?.visitors ? "A community to look at, and to talk to. Everybody else here is simulated; other visitors are real." : "Chat with this node’s communities."}</p>
         {settings?.visitors && <button type="button" class="primary large" disabled={isBusy} onClick={() => void visit()}>{isBusy ? "Making your account…" : "Join as a visitor"}</button>}
+        {settings?.sign_on_url && <a class={settings.visitors ? "large sign-on" : "large sign-on primary"} href={signOnLink(settings.sign_on_url)}>Log in at {new URL(settings.sign_on_url, location.origin).host}</a>}
         <div role="alert">{shown && <p class="fault">{shown}</p>}</div>
         <form onSubmit={(event) => { event.preventDefault(); if (token.trim()) onToken(token.trim()); }}>
-          <label for="token">{settings?.visitors ? "Or log in with a user token" : "User token"}</label>
+          <label for="token">{settings?.visitors || settings?.sign_on_url ? "Or log in with a user token" : "User token"}</label>
           <div class="row"><input id="token" type="password" autocomplete="off" spellcheck={false} value={token} onInput={(event) => setToken(event.currentTarget.value)} />
-            <button type="submit" class={settings?.visitors ? "" : "primary"} disabled={!token.trim()}>Log in</button></div>
+            <button type="submit" class={settings?.visitors || settings?.sign_on_url ? "" : "primary"} disabled={!token.trim()}>Log in</button></div>
         </form>
         <p class="quiet small">{settings?.visitors ? "The token of the demo’s own member is in its demo.json (user_token)." : "A backend makes one: POST /v1/users/{id}/tokens."} It stays in this browser.</p>
       </div>

@@ -12,17 +12,23 @@ import { isMeterOpen, isShared, Meter, type MeterActions, MeterStrip } from "./m
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
 import { Channels, Rail, view } from "./sidebar.tsx";
+import { pictureOrigins, webUrl } from "./rich.tsx";
+import { choice, CHOICES } from "./theme.ts";
+import { invite, Invited, mayCreateGuilds, NoChannel, NoGuild } from "./begin.tsx";
+import { takeSignOn } from "./signon.ts";
 import { watch } from "./topics.ts";
-import { Avatar, Icon, IconButton, isNarrow, Layers } from "./ui.tsx";
+import { Avatar, closeLayer, Icon, IconButton, isNarrow, Layers, openLayer } from "./ui.tsx";
 import * as world from "./world.ts";
 import "./style.css";
 
 const TOKEN = "guildhall.chat.token";
 const CODEC = "guildhall.chat.codec";
 
+const signedOn = takeSignOn();
+if (signedOn.token) localStorage.setItem(TOKEN, signedOn.token);
 const token = signal<string | null>(localStorage.getItem(TOKEN));
 const settings = signal<Settings | null>(null);
-const fault = signal("");
+const fault = signal(signedOn.fault ?? "");
 let link: Link | null = null;
 
 function logOut(why = ""): void {
@@ -86,9 +92,28 @@ function Self(): VNode | null {
     <div class="self">
       <button type="button" class="who" onClick={(event) => openProfile(me, guild, event.currentTarget)}><Avatar user={me} name={name} size={32} presence={isOn ? "online" : "offline"} />
         <span class="member-text"><span class="name">{name}</span><span class="doing">{isOn ? "Online" : "Disconnected"}</span></span></button>
+      <IconButton icon="theme" label="Theme" onClick={(event) => openLayer({ key: "theme", anchor: event.currentTarget as HTMLElement, label: "Theme", content: () => <Themes /> })} />
       <IconButton icon="out" label="Log out" onClick={() => logOut()} />
     </div>
   );
+}
+
+const THEMES = { system: "As the system", light: "Light", dark: "Dark" };
+
+function Themes(): VNode {
+  return <div class="menu" role="menu">{CHOICES.map((each) => <button type="button" key={each} role="menuitemradio" aria-checked={choice.value === each} data-first={choice.value === each} onClick={() => { choice.value = each; closeLayer(); }}>{THEMES[each]}<span class="check" aria-hidden="true">{choice.value === each ? "✓" : ""}</span></button>)}</div>;
+}
+
+function Toasts(): VNode {
+  const toast = world.toast.value;
+  return <div class="toast-area" role="status">{toast && <div class={`toast ${toast.kind}`}><span>{toast.text}</span><IconButton icon="close" label="Close" onClick={() => world.unsay()} /></div>}</div>;
+}
+
+/** Shows the search for members, and puts the focus there. */
+function findMember(): void {
+  const search = document.querySelector<HTMLInputElement>(".members input");
+  if (isNarrow.value) { view.value = "members"; searchFocus.value++; } else if (search?.offsetParent) { search.focus(); search.select(); }
+  else { isMeterOpen.value = false; searchFocus.value++; }
 }
 
 const actions: MeterActions = {
@@ -110,12 +135,8 @@ function App(): VNode {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const at = event.target as HTMLElement;
-      if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(at.tagName)) {
-        event.preventDefault();
-        const search = document.querySelector<HTMLElement>(".members input");
-        if (isNarrow.value) { view.value = "members"; searchFocus.value++; } else if (search?.offsetParent) search.focus();
-        else { isMeterOpen.value = false; searchFocus.value++; }
-      }
+      const isSlash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
+      if (isSlash || (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey)) { event.preventDefault(); findMember(); }
       if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
         event.preventDefault();
         const guild = world.guilds().get(world.guildId.value ?? "");
@@ -131,15 +152,20 @@ function App(): VNode {
   }, []);
   useEffect(() => { document.title = channel ? `${channel.guild_id ? "#" : ""}${world.channelName(channel)} · Guildhall` : "Guildhall chat"; }, [channel?.id]);
   if (!world.isReady.value) return <Starting />;
+  const guild = world.guilds().get(world.guildId.value ?? "");
   const hasMembers = world.guildId.value !== null;
+  const isToastHere = Boolean(channel) && !invite.value && (!isNarrow.value || view.value === "chat");
   return (
     <div class={`app view-${view.value} ${isMeterOpen.value ? "with-meter" : ""} ${hasMembers ? "" : "without-members"} ${isStale ? "stale" : ""}`}>
       <header class="hidden-text"><h1>Guildhall chat</h1></header>
       <div class="side" role={isNarrow.value ? "main" : undefined}><Rail /><Channels /><div class="side-foot"><MeterStrip onOpen={openMeter} /><Self /></div></div>
       <main class="main">
         <Banner />
-        {channel && id ? <><ChannelHead channel={channel} /><Messages key={id} id={id} /><Composer key={`c${id}`} id={id} /></>
-          : <div class="nothing"><p class="empty">{world.guildId.value ? "There is no channel here that you can read." : "Choose a conversation, or open somebody’s profile and choose “Message”."}</p></div>}
+        {invite.value ? <Invited code={invite.value} />
+          : channel && id ? <><ChannelHead channel={channel} /><Messages key={id} id={id} />{isToastHere && <Toasts />}<Composer key={`c${id}`} id={id} /></>
+            : guild ? <NoChannel key={guild.id} guild={guild} />
+              : world.guilds().size === 0 ? <NoGuild />
+                : <div class="nothing"><p class="empty">Choose a conversation, or open somebody’s profile and choose “Message”.</p></div>}
       </main>
       {hasMembers && <Members />}
       {(isMeterOpen.value || view.value === "meter") && <Meter actions={actions} onClose={() => { isMeterOpen.value = false; view.value = "chat"; }} />}
@@ -148,7 +174,7 @@ function App(): VNode {
           <button type="button" key={name} aria-current={view.value === name ? "page" : undefined} onClick={() => (view.value = name)}><Icon name={icon} />{label}</button>)}
       </nav>
       <Layers />
-      <div class="toast-area" role="status">{world.toast.value && <div class={`toast ${world.toast.value.kind}`}>{world.toast.value.text}</div>}</div>
+      {!isToastHere && <Toasts />}
     </div>
   );
 }
@@ -174,5 +200,5 @@ function Root(): VNode {
   return <App />;
 }
 
-fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => { settings.value = value; isShared.value = value.streams === "shared-match"; }).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "", streams: "" }));
+fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => { settings.value = value; mayCreateGuilds.value = value.create_guilds; isShared.value = value.streams === "shared-match"; const gateway = webUrl(value.gateway_url.replace(/^ws/, "http")); if (gateway) pictureOrigins.add(gateway.origin); }).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "", streams: "" }));
 render(<Guard><Root /></Guard>, document.getElementById("app")!);

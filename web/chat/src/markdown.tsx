@@ -5,6 +5,7 @@
 import type { ComponentChildren, VNode } from "preact";
 import { useState } from "preact/hooks";
 import type { Id } from "./types.ts";
+import { exactTime } from "./ui.tsx";
 
 const DEPTH_MAX = 8;
 
@@ -18,10 +19,32 @@ export interface Names {
 
 type Rule = [pattern: RegExp, render: (match: RegExpExecArray, inner: (text: string) => ComponentChildren, names: Names) => ComponentChildren];
 
-function Spoiler({ children }: { children: ComponentChildren }): VNode {
+export function Spoiler({ children }: { children: ComponentChildren }): VNode {
   const [isOpen, setOpen] = useState(false);
   return isOpen ? <span class="spoiler open">{children}</span>
     : <button type="button" class="spoiler" aria-label="Show spoiler" onClick={() => setOpen(true)}><span aria-hidden="true">{children}</span></button>;
+}
+
+/** An emoji of a guild: its picture, or its name where there is none. */
+export function CustomEmoji({ id, name }: { id: Id; name: string }): VNode {
+  const [isBroken, setBroken] = useState(false);
+  if (isBroken || !/^\d{1,20}$/.test(id)) return <span class="emoji-name">:{name}:</span>;
+  return <img class="emoji" src={`/emojis/${id}.webp`} alt={`:${name}:`} title={`:${name}:`} loading="lazy" onError={() => setBroken(true)} />;
+}
+
+/** Times as Discord's markup has them: `<t:SECONDS:STYLE>`. */
+const TIMES: { readonly [style: string]: Intl.DateTimeFormatOptions } = {
+  t: { timeStyle: "short" }, T: { timeStyle: "medium" }, d: { dateStyle: "short" }, D: { dateStyle: "long" }, f: { dateStyle: "long", timeStyle: "short" }, F: { dateStyle: "full", timeStyle: "short" },
+};
+const SPANS: readonly [seconds: number, unit: Intl.RelativeTimeFormatUnit][] = [[31_536_000, "year"], [2_592_000, "month"], [86_400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+
+function at(seconds: number, style: string): ComponentChildren {
+  const when = new Date(seconds * 1000);
+  if (Number.isNaN(when.getTime())) return null;
+  const away = seconds - Date.now() / 1000;
+  const [size, unit] = SPANS.find(([size]) => Math.abs(away) >= size) ?? SPANS.at(-1)!;
+  const text = style === "R" ? new Intl.RelativeTimeFormat([], { numeric: "auto" }).format(Math.round(away / size), unit) : new Intl.DateTimeFormat([], TIMES[style] ?? TIMES["f"]).format(when);
+  return <time class="stamp" dateTime={when.toISOString()} title={exactTime(when.toISOString())}>{text}</time>;
 }
 
 function link(text: ComponentChildren, href: string): ComponentChildren {
@@ -51,7 +74,9 @@ const INLINE: Rule[] = [
     const name = names.channel(m[1]!);
     return name ? <button type="button" class="mention" onClick={() => names.onChannel(m[1]!)}>#{name}</button> : <span class="mention">#unknown</span>;
   }],
-  [/<a?:(\w{2,32}):\d{1,20}>/y, (m) => <span class="emoji-name">:{m[1]}:</span>],
+  [/<a?:(\w{1,32}):(\d{1,20})>/y, (m) => <CustomEmoji id={m[2]!} name={m[1]!} />],
+  [/<t:(-?\d{1,13})(?::([tTdDfFR]))?>/y, (m) => at(Number(m[1]), m[2] ?? "f") ?? m[0]],
+  [/<(\/[\w -]{1,100}):\d{1,20}>/y, (m) => <span class="mention">{m[1]}</span>],
   [/@(everyone|here)\b/y, (m) => <span class="mention">{m[0]}</span>],
 ];
 
@@ -117,6 +142,8 @@ function lines(text: string, names: Names, depth: number): ComponentChildren[] {
     }
     const heading = /^(#{1,3}) (.+)$/.exec(line);
     if (heading) { flush(); out.push(<p class={`heading h${heading[1]!.length}`}>{inline(heading[2]!, names, 0)}</p>); continue; }
+    const small = /^-# (.+)$/.exec(line);
+    if (small) { flush(); out.push(<p class="subtext">{inline(small[1]!, names, 0)}</p>); continue; }
     const bullet = /^ {0,4}(?:[-*]|\d{1,3}\.) (.+)$/;
     if (bullet.test(line)) {
       flush();
@@ -145,6 +172,7 @@ function flat(node: ComponentChildren): string {
   if (typeof node === "string" || typeof node === "number") return String(node);
   if (!node || typeof node !== "object" || !("props" in node)) return "";
   if (node.type === Spoiler) return "▒▒▒▒";
+  if (node.type === CustomEmoji) return `:${(node.props as unknown as { name: string }).name}:`;
   const text = flat((node.props as { children?: ComponentChildren }).children);
   return BLOCKS.has(node.type) ? `${text} ` : text;
 }

@@ -76,23 +76,32 @@ export function Members(): VNode | null {
       rows.push(<h2 key={`g${row.group.id}`} class="member-group" style={{ transform: `translateY(${at * ROW}px)` }}>{title} <span>{countOf(row.group).toLocaleString("en")}</span></h2>);
     } else rows.push(<Person key={row.member.user.id} member={row.member} guild={guild} top={at * ROW} />);
   }
+  const people = (): HTMLElement[] => [...(box.current?.querySelectorAll<HTMLElement>("[data-row]") ?? [])].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
+  const onSearchKey = (event: KeyboardEvent): void => {
+    if (event.key === "Escape") {
+      setQuery("");
+      input.current?.blur();
+      document.getElementById("composer")?.focus();
+    } else if (event.key === "ArrowDown") { event.preventDefault(); people()[0]?.focus(); }
+  };
   const move = (event: KeyboardEvent): void => {
+    if (event.key === "Escape") { setQuery(""); document.getElementById("composer")?.focus(); return; }
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const all = [...(box.current?.querySelectorAll<HTMLElement>("[data-row]") ?? [])].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
+    const all = people();
     const at = all.indexOf(document.activeElement as HTMLElement);
-    const next = all[at + (event.key === "ArrowDown" ? 1 : -1)];
+    const next = at === 0 && event.key === "ArrowUp" ? input.current : all[at + (event.key === "ArrowDown" ? 1 : -1)];
     if (next) { event.preventDefault(); next.focus(); next.scrollIntoView({ block: "nearest" }); }
   };
   return (
     <div class="members" role={isNarrow.value ? "main" : "complementary"} aria-label="Members">
       <div class="member-head">
         <div class="search"><Icon name="search" /><input ref={input} type="search" placeholder="Find a member" aria-label="Find a member" value={query}
-          onInput={(event) => setQuery(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === "Escape") { setQuery(""); event.currentTarget.blur(); } }} /></div>
+          onInput={(event) => setQuery(event.currentTarget.value)} onKeyDown={onSearchKey} /></div>
         <p class="quiet counts">{list ? <><b>{list.onlineCount.toLocaleString("en")}</b> online · {list.memberCount.toLocaleString("en")} members</> : `${guild.memberCount.toLocaleString("en")} members`}</p>
       </div>
       {found ? (
         <div class="member-scroll found" ref={box} onKeyDown={move}>
-          {found.length === 0 ? <p class="empty">Nobody’s name begins with “{query.trim()}”.</p> : found.map((member) => <Person key={member.user.id} member={member} guild={guild} />)}
+          {found.length === 0 ? <p class="empty">Nobody’s name begins with “{query.trim()}”{guild.memberCount > guild.members.size ? ", and nobody that this page has seen has it in the middle." : " or has it in the middle."}</p> : found.map((member) => <Person key={member.user.id} member={member} guild={guild} />)}
         </div>
       ) : (
         <div class="member-scroll" ref={box} tabIndex={-1} onKeyDown={move} onScroll={(event) => setScroll({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}>

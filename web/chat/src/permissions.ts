@@ -2,18 +2,24 @@
 
 import type { Channel, Id, Role } from "./types.ts";
 
-export const ADMINISTRATOR = 1n << 3n, ADD_REACTIONS = 1n << 6n, VIEW_CHANNEL = 1n << 10n, SEND_MESSAGES = 1n << 11n, MANAGE_MESSAGES = 1n << 13n,
+export const CREATE_INVITES = 1n << 0n, ADMINISTRATOR = 1n << 3n, MANAGE_CHANNELS = 1n << 4n, ADD_REACTIONS = 1n << 6n, VIEW_CHANNEL = 1n << 10n, SEND_MESSAGES = 1n << 11n, MANAGE_MESSAGES = 1n << 13n,
   ATTACH_FILES = 1n << 15n, CREATE_PUBLIC_THREADS = 1n << 35n, SEND_IN_THREADS = 1n << 38n, PIN_MESSAGES = 1n << 51n;
 const ALL = (1n << 64n) - 1n;
 
 interface Standing { guildId: Id; ownerId: Id; userId: Id; memberRoles: Id[]; roles: Map<Id, Role> }
 
-export function permissionsIn(standing: Standing, channel: Channel): bigint {
-  const { guildId, ownerId, userId, memberRoles, roles } = standing;
+/** In the guild as a whole. */
+export function permissionsInGuild({ guildId, ownerId, userId, memberRoles, roles }: Standing): bigint {
   if (ownerId === userId) return ALL;
   let granted = BigInt(roles.get(guildId)?.permissions ?? 0);
   for (const id of memberRoles) granted |= BigInt(roles.get(id)?.permissions ?? 0);
-  if (granted & ADMINISTRATOR) return ALL;
+  return granted & ADMINISTRATOR ? ALL : granted;
+}
+
+export function permissionsIn(standing: Standing, channel: Channel): bigint {
+  const { guildId, userId, memberRoles } = standing;
+  let granted = permissionsInGuild(standing);
+  if (granted === ALL) return ALL;
   const overwrites = channel.permission_overwrites ?? [];
   const apply = (allow: bigint, deny: bigint): void => { granted = (granted & ~deny) | allow; };
   const everyone = overwrites.find((o) => o.id === guildId);

@@ -1,6 +1,7 @@
 // Side bar: guilds, their channels with unread marks, threads, and the members of each voice room.
 
 import { signal } from "@preact/signals";
+import { AddGuild, GuildMenu } from "./begin.tsx";
 import type { VNode } from "preact";
 import { watch } from "./topics.ts";
 import { type Channel, isVoice, type Member } from "./types.ts";
@@ -32,6 +33,7 @@ export function Rail(): VNode {
           </button>
         );
       })}
+      <AddGuild />
     </nav>
   );
 }
@@ -113,7 +115,7 @@ export function Channels(): VNode {
   }
   return (
     <nav class="channels" aria-label={`Channels of ${guild.name}`}>
-      <h2 class="guild-name" title={guild.name}>{guild.name}</h2>
+      <div class="guild-head"><h2 class="guild-name" title={guild.name}>{guild.name}</h2><GuildMenu guild={guild} /></div>
       <div class="scroll">
         {world.channelTree(guild).map(({ category, channels }) => (
           <section key={category?.id ?? "none"} aria-label={category?.name ?? "Channels"}>

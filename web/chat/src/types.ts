@@ -17,13 +17,20 @@ export type Presence = Pick<sdk.Presence, "status" | "activities">;
 export interface Emoji { id: Id | null; name: string; animated?: boolean }
 export interface Reaction { emoji: Emoji; count: number; me: boolean }
 export interface Attachment { id: Id; filename: string; size: number; url: string; proxy_url?: string; content_type?: string; width?: number | null; height?: number | null; description?: string | null }
+export interface Sticker { id: Id; name: string; format_type: number }
+export interface Embed {
+  title?: string; description?: string; url?: string; timestamp?: string; color?: number; fields?: { name: string; value: string; inline: boolean }[];
+  author?: { name: string; url?: string; icon_url?: string }; footer?: { text: string; icon_url?: string }; image?: { url: string }; thumbnail?: { url: string };
+}
 export interface Message {
   id: Id; channel_id: Id; guild_id?: Id; author: User; content: string; timestamp: string; edited_timestamp: string | null; type: number; pinned: boolean;
   mentions: User[]; mention_roles: Id[]; mention_everyone: boolean; attachments: Attachment[]; reactions?: Reaction[]; nonce?: string | number;
   message_reference?: { message_id?: Id; channel_id?: Id }; referenced_message?: Message | null; thread?: Channel; member?: Omit<Member, "user">;
-  embeds?: { title?: string; description?: string; url?: string }[];
-  /** Of this page: not acknowledged by the node yet, or refused. */
-  state?: "sending" | "failed"; error?: string;
+  embeds?: Embed[]; flags?: number; sticker_items?: Sticker[];
+  /** Of any form: the node does not read them. */
+  components?: unknown[];
+  /** Of this page: not acknowledged by the node yet, or refused; and its files. */
+  state?: "sending" | "failed"; error?: string; files?: File[];
 }
 export const TEXT = 0, DM = 1, VOICE = 2, GROUP = 3, CATEGORY = 4, ANNOUNCEMENT = 5, STAGE = 13;
 export const isThread = (channel: Channel): boolean => channel.type >= 10 && channel.type <= 12;

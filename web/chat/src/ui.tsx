@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, VNode } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { isDark } from "./theme.ts";
 import type { Id, Presence, User } from "./types.ts";
 
 const PATHS = {
@@ -25,6 +26,10 @@ const PATHS = {
   mail: "M2 3.500h12v9H2zM3.500 5v.6L8 8.700l4.500-3.100V5zm0 2.300V11h9V7.300L8 10.400z",
   back: "M9.500 3 4.500 8l5 5 1-1-4-4 4-4z",
   out: "M3 2.500h6V4H4.500v8H9v1.500H3zm8 2.700L13.800 8 11 10.800l-1-1 1-1.100H6.500V7.300H11l-1-1.100z",
+  picture: "M2 3h12v10H2zm1.500 1.500v5.800l2.700-2.700 2.300 2.300 1.500-1.500 2.500 2.500V4.500zm7 1a1.200 1.200 0 1 1 0 2.400 1.200 1.200 0 0 1 0-2.400z",
+  outside: "M3 3h4.500v1.500h-3v7h7v-3H13V13H3zm6 0h4v4h-1.500V5.600L8 9 7 8l3.400-3.500H9z",
+  theme: "M8 1.500a6.500 6.500 0 1 0 0 13 6.500 6.500 0 0 0 0-13zM8 3v10A5 5 0 0 1 8 3z",
+  plus: "M7.200 3h1.600v4.200H13v1.600H8.800V13H7.200V8.800H3V7.200h4.200z",
   grip: "M3 3h10v1.500H3zm0 4.200h10v1.500H3zm0 4.300h10V13H3z",
 } as const;
 
@@ -61,10 +66,6 @@ export function Avatar({ user, name, size = 40, presence }: { user: { id: Id; av
 
 export const STATUS: Record<string, string> = { online: "Online", idle: "Idle", dnd: "Do not disturb", offline: "Offline", invisible: "Offline" };
 
-const darkQuery = matchMedia("(prefers-color-scheme: dark)");
-export const isDark = signal(darkQuery.matches);
-darkQuery.addEventListener("change", () => (isDark.value = darkQuery.matches));
-
 const narrowQuery = matchMedia("(max-width: 719px)");
 /** One pane at a time. */
 export const isNarrow = signal(narrowQuery.matches);
@@ -98,13 +99,18 @@ export function readable(color: number): string | undefined {
 
 // --- Floating layers
 
-export interface Layer { key: string; anchor: HTMLElement; content: () => ComponentChildren; label: string }
+export interface Layer {
+  key: string; anchor: HTMLElement; content: () => ComponentChildren; label: string;
+  /** What has the focus afterwards, if not the anchor. */
+  back?: HTMLElement;
+}
 export const layer = signal<Layer | null>(null);
 
 export function closeLayer(): void {
   const open = layer.value;
   layer.value = null;
-  if (open && document.contains(open.anchor)) open.anchor.focus({ preventScroll: true });
+  const back = open?.back ?? open?.anchor;
+  if (back && document.contains(back)) back.focus({ preventScroll: true });
 }
 
 export function openLayer(next: Layer): void {
@@ -123,7 +129,9 @@ export function Layers(): VNode | null {
     const top = Math.max(8, Math.min(place.top, innerHeight - own.height - 8));
     box.current.style.left = `${left < 8 || place.left - own.width < 8 && place.right + 8 + own.width > innerWidth ? Math.max(8, Math.min(place.left, innerWidth - own.width - 8)) : left}px`;
     box.current.style.top = `${top}px`;
-    (box.current.querySelector<HTMLElement>("[autofocus], button, input, a[href]") ?? box.current).focus({ preventScroll: true });
+    const first = box.current.querySelector<HTMLElement>("[data-first]") ?? box.current.querySelector<HTMLElement>("button, input, a[href]") ?? box.current;
+    first.focus({ preventScroll: true });
+    if (first instanceof HTMLInputElement) first.select();
   }, [open]);
   // Before the layer is painted: an Escape at once after it must not be missed.
   useLayoutEffect(() => {

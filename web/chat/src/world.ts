@@ -36,7 +36,9 @@ export const channelId = signal<Id | null>(null);
 export const isReady = signal(false);
 /** Whether the end of the channel on the screen is in view. */
 export const atBottom = signal(true);
-export const toast = signal<{ text: string; kind: "bad" | "plain" } | null>(null);
+/** What is told beside the message box. With a cause it goes when the cause does. */
+export const toast = signal<{ text: string; kind: "bad" | "plain"; cause: Cause | null } | null>(null);
+export type Cause = "text" | "network" | "place";
 
 let client: Client | null = null;
 /** The event that the cache applies. */
@@ -59,18 +61,23 @@ export function follow(of: Client): void {
 
 /** Forgets everything of the account that was logged in. */
 export function forget(): void {
-  client = null; list = null; leaveGuild = null;
+  client = null; list = null; leaveGuild = null; open = null; expected = null;
   histories.clear(); typing.clear(); read.clear(); mentions.clear(); shown.clear(); lastChannel.clear();
   isReady.value = false; me.value = null; guildId.value = null; channelId.value = null;
 }
 
+const TOAST_MS = 6000, FAULT_MS = 12_000;
 let toastTimer: ReturnType<typeof setTimeout> | undefined;
-export function say(text: string, kind: "bad" | "plain" = "plain"): void {
-  toast.value = { text, kind };
+export function say(text: string, kind: "bad" | "plain" = "plain", cause: Cause | null = null): void {
+  toast.value = { text, kind, cause };
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => (toast.value = null), 6000);
+  toastTimer = setTimeout(unsay, kind === "bad" ? FAULT_MS : TOAST_MS);
 }
-export const complain = (error: unknown): void => say(error instanceof Error ? error.message : String(error), "bad");
+/** What was told no longer holds: anything, or what has this cause. */
+export function unsay(cause?: Cause): void {
+  if (cause === undefined || toast.peek()?.cause === cause) toast.value = null;
+}
+export const complain = (error: unknown): void => say(error instanceof Error ? error.message : String(error), "bad", error instanceof RestError && error.status === 0 ? "network" : null);
 
 // --- Finding things
 
@@ -88,14 +95,16 @@ export function presenceOf(userId: Id, guild?: Guild): Presence | undefined {
   return undefined;
 }
 
+const standingIn = (guild: Guild, userId: Id) => ({ guildId: guild.id, ownerId: guild.properties.owner_id ?? "", userId, memberRoles: guild.members.get(userId)?.roles ?? [], roles: guild.roles });
+export const permissionsOfGuild = (guild: Guild): bigint => (me.value ? perms.permissionsInGuild(standingIn(guild, me.value.id)) : 0n);
+
 export function permissionsOf(channel: Channel | undefined): bigint {
   if (!channel || !me.value) return 0n;
   const guild = guildOf(channel);
   if (!guild) return isDirect(channel) ? perms.SEND_MESSAGES | perms.ATTACH_FILES | perms.ADD_REACTIONS | perms.VIEW_CHANNEL | perms.PIN_MESSAGES : 0n;
   const parent = isThread(channel) ? guild.channels.get(channel.parent_id ?? "") : channel;
   if (!parent) return 0n;
-  const standing = { guildId: guild.id, ownerId: guild.properties.owner_id ?? "", userId: me.value.id, memberRoles: guild.members.get(me.value.id)?.roles ?? [], roles: guild.roles };
-  const granted = perms.permissionsIn(standing, parent);
+  const granted = perms.permissionsIn(standingIn(guild, me.value.id), parent);
   if (!isThread(channel)) return granted;
   return granted & perms.SEND_IN_THREADS ? granted | perms.SEND_MESSAGES : granted & ~perms.SEND_MESSAGES;
 }
@@ -130,6 +139,10 @@ export function channelTree(guild: Guild): { category: Channel | null; channels:
   for (const category of categories) groups.push({ category, channels: shown.filter((channel) => channel.parent_id === category.id) });
   return groups.filter((group) => group.channels.length > 0);
 }
+
+/** Channels and threads that hold text and that somebody may open, as the side bar has them. */
+export const openable = (guild: Guild): Channel[] =>
+  channelTree(guild).flatMap(({ channels }) => channels.flatMap((channel) => (isVoice(channel) ? [] : [channel, ...threadsOf(guild, channel.id)])));
 
 export const threadsOf = (guild: Guild, parentId: Id): Channel[] =>
   [...guild.threads.values()].filter((channel) => channel.parent_id === parentId && !channel.thread_metadata?.archived);
@@ -233,20 +246,28 @@ function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
   if (kind === "self") me.value = client?.cache?.self ?? null;
   // A thread that began at a message has its id.
   if (kind === "thread" && value && !isMove) changeMessage((value as Channel).parent_id ?? "", id, (message) => ({ ...message, thread: value as Channel }));
+  if (kind === "thread" && value && id === expected) openChannel(id);
   if (value !== null) return;
   if (kind === "guild" && guildId.value === id) openHome();
   if (kind !== "channel" && kind !== "thread" && kind !== "direct") return;
   histories.delete(id);
   if (channelId.value !== id) return;
-  say("This channel was deleted.");
   if (inGuild && guilds().has(inGuild)) openGuild(inGuild);
   else openHome();
+  say("This channel was deleted.");
 }
 
 /** What is not state of the cache. */
 export function handleDispatch(t: string, d: any): void {
   switch (t) {
-    case "GUILD_CREATE": return adoptMarks(guilds().get(d.id));
+    case "GUILD_CREATE": {
+      adoptMarks(guilds().get(d.id));
+      // Somebody who was in no guild is shown the first one.
+      if (d.id === expected || (guildId.value === null && guilds().size === 1 && directs().size === 0)) openGuild(d.id);
+      return;
+    }
+    // The guild on the screen had no channel that could be read.
+    case "CHANNEL_CREATE": if (channelId.value === null && d.guild_id === guildId.value) openGuild(d.guild_id); return;
     case "GUILD_MEMBER_LIST_UPDATE": touch("presence"); return touch("members");
     case "GUILD_MEMBERS_CHUNK": return touch("presence");
     case "PASSIVE_UPDATE_V2": case "PASSIVE_UPDATE_V1": for (const channel of d.updated_channels ?? d.channels ?? []) moved(channel.id); return;
@@ -282,16 +303,24 @@ function began(): void {
   isReady.value = true;
   const here = channelOf(channelId.value);
   if (here) { openChannel(here.id); return; }
-  const wanted = channelOf(fromHash());
+  const inHash = fromHash(), wanted = channelOf(inHash);
   const first = guildList()[0];
   if (wanted) openChannel(wanted.id);
   else if (first) openGuild(first.id);
   else openHome();
+  // A thread that the account has not joined comes with the list of its guild.
+  if (!wanted) expected = inHash;
 }
 
 /** A channel of an answer: the gateway will say the same, perhaps later. */
 function putChannel(channel: Channel): void {
   client?.cache?.apply(isThread(channel) ? "THREAD_CREATE" : "CHANNEL_CREATE", channel);
+}
+
+/** A channel that this account created: it is opened at once. */
+export function takeChannel(channel: Channel): void {
+  putChannel(channel);
+  openChannel(channel.id);
 }
 
 /** Messages came that this session was not sent. */
@@ -360,24 +389,34 @@ function trim(history: History, end: "old" | "new"): void {
   else { history.items = history.items.slice(0, ITEMS_MAX); history.hasNewer = true; }
 }
 
+/** Changes a message, wherever it is shown: in its channel, in replies to it, and first in the thread that began at it, which has its id. */
 function changeMessage(channel: Id, id: Id, change: (message: Message) => Message): void {
-  const history = histories.get(channel);
-  if (!history) return;
-  let hit = false;
-  history.items = history.items.map((item) => {
-    if (item.id === id) { hit = true; return change(item); }
-    if (item.referenced_message?.id === id) { hit = true; return { ...item, referenced_message: change(item.referenced_message) }; }
-    return item;
-  });
-  if (hit) touch(`messages:${channel}`);
+  for (const place of [channel, id]) {
+    const history = histories.get(place);
+    if (!history) continue;
+    let hit = false;
+    history.items = history.items.map((item) => {
+      if (item.id === id) { hit = true; return change(item); }
+      if (item.referenced_message?.id === id) { hit = true; return { ...item, referenced_message: change(item.referenced_message) }; }
+      return item;
+    });
+    if (hit) touch(`messages:${place}`);
+  }
 }
 
+/** Runs before messages go from the screen, while the focus may still be on one. */
+export const beforeRemoval = { run: (_ids: Id[]): void => {} };
+
 function removeMessages(channel: Id, ids: Id[]): void {
-  const history = histories.get(channel);
-  if (!history) return;
-  history.items = history.items.filter((item) => !ids.includes(item.id)).map((item) =>
-    item.referenced_message && ids.includes(item.referenced_message.id) ? { ...item, referenced_message: null } : item);
-  touch(`messages:${channel}`); touch("pins");
+  for (const place of [channel, ...ids]) {
+    const history = histories.get(place);
+    if (!history) continue;
+    if (place === channelId.value) beforeRemoval.run(ids);
+    history.items = history.items.filter((item) => !ids.includes(item.id)).map((item) =>
+      item.referenced_message && ids.includes(item.referenced_message.id) ? { ...item, referenced_message: null } : item);
+    touch(`messages:${place}`);
+  }
+  touch("pins");
 }
 
 export const sameEmoji = (a: Emoji, b: Emoji): boolean => (a.id || b.id ? a.id === b.id : a.name === b.name);
@@ -405,9 +444,17 @@ const lastChannel = new Map<Id, Id>();
 const fromHash = (): Id | null => /^#\/(\d{1,20})$/.exec(location.hash)?.[1] ?? null;
 const toHash = (id: Id | null): void => { if (fromHash() !== id) history.replaceState(null, "", id ? `#/${id}` : "#/"); };
 
+/** A guild or a thread that is opened as soon as it is there, unless somebody opens something else first. */
+let expected: Id | null = null;
+export function openGuildWhenThere(id: Id): void {
+  expected = id;
+  if (guilds().get(id)?.isAvailable) openGuild(id);
+}
+
 export function openGuild(id: Id): void {
   const guild = guilds().get(id);
   if (!guild) return;
+  expected = null;
   const channels = channelTree(guild).flatMap((group) => group.channels).filter((channel) => channel.type === TEXT || channel.type === ANNOUNCEMENT);
   const wanted = lastChannel.get(id);
   const target = (wanted && channelOf(wanted) ? wanted : undefined) ?? channels[0]?.id;
@@ -427,6 +474,8 @@ export function openHome(): void {
 export function openChannel(id: Id): void {
   const channel = channelOf(id);
   if (!channel) return;
+  expected = null;
+  if (id !== channelId.value) unsay();
   guildId.value = channel.guild_id ?? null;
   if (channel.guild_id) lastChannel.set(channel.guild_id, id);
   channelId.value = id;
@@ -468,6 +517,7 @@ export function memberList(): MemberListView | null {
 
 /** After a connection was lost: what could not be loaded meanwhile is tried again. */
 export function catchUp(): void {
+  unsay("network");
   const id = channelId.value;
   if (id && historyOf(id).error) void load(id);
 }
@@ -542,7 +592,7 @@ export async function sendMessage(id: Id, content: string, replyTo: Message | nu
   const nonce = `${Date.now()}${(counter++ % 1000).toString().padStart(3, "0")}`;
   const draft: Message = {
     id: `draft-${nonce}`, channel_id: id, author: me.value, content, timestamp: new Date().toISOString(), edited_timestamp: null, type: replyTo ? 19 : 0, pinned: false,
-    mentions: [], mention_roles: [], mention_everyone: false, attachments: [], nonce, state: "sending", referenced_message: replyTo,
+    mentions: [], mention_roles: [], mention_everyone: false, attachments: [], nonce, state: "sending", referenced_message: replyTo, files,
   };
   const there = historyOf(id);
   if (there.hasNewer) await load(id);
@@ -653,8 +703,20 @@ export function askMembersOf(guild: Guild, ids: Id[]): void {
   }, ASK_MEMBERS_MS);
 }
 
-/** Members whose name begins with the text, at most 25. */
+const FOUND_MAX = 25;
+
+/**
+ * Members by name, at most FOUND_MAX. First those of whom a name begins with the text: the node finds them among all. Then those that are
+ * known here and have it elsewhere in a name.
+ */
 export async function searchMembers(guild: Guild, query: string): Promise<Member[]> {
-  const found = await client?.requestMembers(guild.id, { query, limit: 25, presences: true });
-  return found?.ok ? found.value.members : [];
+  const found = await client?.requestMembers(guild.id, { query, limit: FOUND_MAX, presences: true });
+  const members = new Map<Id, Member>((found?.ok ? found.value.members : []).map((member) => [member.user.id, member]));
+  const wanted = query.toLowerCase();
+  for (const member of guild.members.values()) {
+    if (members.size >= FOUND_MAX) break;
+    const { user, nick } = member;
+    if ([nick, user.global_name, user.username].some((name) => name?.toLowerCase().includes(wanted))) members.set(user.id, member);
+  }
+  return [...members.values()];
 }

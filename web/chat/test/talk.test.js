@@ -51,6 +51,7 @@ test("edit, react, reply and delete", async () => {
   await message(ana, "a typo").hover();
   await message(ana, "a typo").getByRole("button", { name: "More" }).click();
   await ana.getByRole("menuitem", { name: "Delete message" }).click();
+  await ana.getByRole("dialog", { name: "Delete the message" }).getByRole("button", { name: "Delete message" }).click();
   await message(ben, "a reply to it").locator(".quoted", { hasText: "was deleted" }).waitFor();
   assert.equal(await ben.locator(".content", { hasText: "a typo" }).count(), 0);
 });
