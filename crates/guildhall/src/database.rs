@@ -15,7 +15,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 /// Longest time that a start waits for the check of an SQLite database; a longer check continues in the background.
 /// Below the time that clients wait for a restart.
 const CHECK_WAIT_MS: u32 = 10_000;
-const FENCE_CHECKED_EVERY: Duration = Duration::from_secs(1);
+const CHECKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The database that the settings name, as its driver takes it.
 pub enum Options<'a> {
@@ -79,12 +79,20 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
-/// Completes when another node has claimed the database: this one can write nothing more.
-pub async fn fenced(store: &dyn Store) {
-    while !store.is_fenced() {
-        tokio::time::sleep(FENCE_CHECKED_EVERY).await;
+/// Completes when nothing can be written any more: another node has claimed the database, or the task that writes has
+/// ended.
+pub async fn failed(store: &dyn Store) {
+    loop {
+        if store.is_fenced() {
+            tracing::error!("another node has claimed the database: this one ends. Let only one of them run");
+            return;
+        }
+        if store.has_ended() {
+            tracing::error!("the task that writes to the database has ended: the node ends. This is a bug: report it");
+            return;
+        }
+        tokio::time::sleep(CHECKED_EVERY).await;
     }
-    tracing::error!("another node has claimed the database: this one ends. Let only one of them run");
 }
 
 #[cfg(test)]

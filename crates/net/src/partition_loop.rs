@@ -81,7 +81,10 @@ pub struct PartitionLoop {
 
 impl PartitionLoop {
     /// Runs until `PartitionCommand::Stop`, and for `CLOSING_MS` after that.
-    pub fn run(mut self) {
+    ///
+    /// # Errors
+    /// The poll's: no socket can be served any more.
+    pub fn run(mut self) -> std::io::Result<()> {
         let mut events = mio::Events::with_capacity(EVENTS_PER_POLL);
         let mut buffer = vec![0; READ_BUFFER_BYTES];
         let mut queue = Queue::Drained;
@@ -90,8 +93,7 @@ impl PartitionLoop {
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, "a partition's poll failed");
-                return;
+                return Err(error);
             }
             self.timer.begin();
             let now = self.clock.now();
@@ -121,7 +123,7 @@ impl PartitionLoop {
             self.take_commands(now);
             self.timer.took_all();
             if self.is_shut_down(now) {
-                return;
+                return Ok(());
             }
             self.read_sockets(now, &mut buffer);
             if self.partition.next_deadline().is_some_and(|at| at <= now.instant) {

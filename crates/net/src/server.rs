@@ -564,16 +564,18 @@ impl Server {
                     timer: LoopTimer::new(account),
                     canaries,
                 }
-                .run();
+                .run()
             };
             let failure = failure.clone();
             // The state of a partition that panicked cannot be trusted: the process logs it and ends in order, and its
             // clients resume or identify again.
             let guarded = move || {
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                    tracing::error!(partition = index, "a partition panicked");
-                    failure.notify_one();
+                match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => tracing::error!(partition = index, %error, "a partition's poll failed"),
+                    Err(_) => tracing::error!(partition = index, "a partition panicked"),
                 }
+                failure.notify_one();
             };
             threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(guarded)?);
         }
@@ -678,7 +680,8 @@ impl RunningServer {
         self.batches
     }
 
-    /// Completes when a partition has panicked. The process should then end, and be started again.
+    /// Completes when a partition has panicked, or cannot poll its sockets. The process should then end, and
+    /// be started again.
     pub async fn failed(&self) {
         self.failure.notified().await;
     }

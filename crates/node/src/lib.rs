@@ -81,7 +81,10 @@ use sign_on::SignOn;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use timed_store::TimedStore;
 use tokens::Tokens;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot},
+};
 use worker::Worker;
 use writes::WriteGate;
 
@@ -129,6 +132,7 @@ struct Inner {
     pool: Arc<Pool>,
     commits: Arc<Commits>,
     canaries: Arc<CanaryCounters>,
+    failure: Arc<Notify>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
     announcements: Arc<Announcements>,
@@ -213,6 +217,7 @@ impl Node {
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let commits = Arc::new(Commits::default());
         let canaries = Arc::new(CanaryCounters::default());
+        let failure = Arc::new(Notify::new());
         let writes = Arc::new(WriteGate::default());
         let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
@@ -240,6 +245,7 @@ impl Node {
                 account: account.clone(),
                 origins,
                 canaries: canaries.clone(),
+                failure: failure.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
             threads.push(thread.expect("the system has threads when a node starts"));
@@ -271,6 +277,7 @@ impl Node {
             pool,
             commits,
             canaries,
+            failure,
             writes,
             direct_limits,
             made_today,
@@ -400,6 +407,13 @@ impl Node {
     #[must_use]
     pub fn writes_stopped(&self) -> Option<WritesStopped> {
         self.inner.writes.stopped()
+    }
+
+    /// Completes when a guild worker has panicked outside of a guild: its guilds are served no more, so the process
+    /// should end, and be started again.
+    pub async fn failed(&self) {
+        self.inner.failure.notified().await;
+        tracing::error!("a guild worker panicked: the node ends");
     }
 
     /// Makes the workers read the clock: for clocks that jump, as in tests.

@@ -51,6 +51,10 @@ macro_rules! timed {
                 self.store.is_fenced()
             }
 
+            fn has_ended(&self) -> bool {
+                self.store.has_ended()
+            }
+
             async fn close(&self) {
                 self.store.close().await;
             }

@@ -26,6 +26,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::Notify;
 
 pub(crate) struct Worker {
     /// Index among the node's workers.
@@ -38,6 +39,8 @@ pub(crate) struct Worker {
     pub(crate) account: Arc<LoopAccount>,
     pub(crate) origins: Origins,
     pub(crate) canaries: Arc<CanaryCounters>,
+    /// Told when the worker panics outside of a guild.
+    pub(crate) failure: Arc<Notify>,
 }
 
 struct Guilds {
@@ -57,14 +60,20 @@ struct Guilds {
     idle_directs: HashSet<GuildId>,
 }
 
-/// Refuses inputs after the worker has ended, also by a panic.
-struct CloseOnDrop(Arc<Mailbox>);
+/// Refuses inputs after the worker has ended, also by a panic, of which it tells the node.
+struct CloseOnDrop {
+    mailbox: Arc<Mailbox>,
+    failure: Arc<Notify>,
+}
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.close();
+        self.mailbox.close();
         // Waiting callers learn that no answer will come.
-        drop(self.0.take(Some(Duration::ZERO), true));
+        drop(self.mailbox.take(Some(Duration::ZERO), true));
+        if std::thread::panicking() {
+            self.failure.notify_one();
+        }
     }
 }
 
@@ -72,7 +81,7 @@ impl Worker {
     /// Runs until the mailbox is closed and everything accepted is durable and published.
     pub(crate) fn run(self) {
         let mailbox = self.jobs.mailbox.clone();
-        let _close = CloseOnDrop(mailbox.clone());
+        let _close = CloseOnDrop { mailbox: mailbox.clone(), failure: self.failure.clone() };
         let mut guilds = Guilds::new(self.origins.of_worker(self.index));
         loop {
             mailbox.free_places(&mut guilds.done_inputs);

@@ -221,6 +221,11 @@ pub trait Store: Send + Sync + 'static {
     fn is_fenced(&self) -> bool {
         false
     }
+    /// Whether the task that writes has ended, by a panic or because the store was closed: nothing can be written any
+    /// more, and the process should end.
+    fn has_ended(&self) -> bool {
+        false
+    }
     /// Whether the database cannot be reached now. Found out within seconds.
     fn is_away(&self) -> bool {
         false

@@ -156,7 +156,8 @@ impl RunningNode {
     pub async fn failed(&self) {
         tokio::select! {
             () = self.server.failed() => {}
-            () = database::fenced(&*self.store) => {}
+            () = database::failed(&*self.store) => {}
+            () = self.node.failed() => {}
             () = cluster::lost(&self.node) => {}
         }
     }

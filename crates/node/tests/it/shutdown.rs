@@ -5,7 +5,10 @@ use guildhall_guild::{Actor, Command, Refusal};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store as _};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use tokio::sync::watch;
 
 #[tokio::test]
@@ -96,4 +99,27 @@ async fn the_threads_end_with_the_last_clone() {
     assert!(!*ended.borrow());
     drop(clone);
     bounded(ended.wait_for(|ended| *ended)).await.unwrap();
+}
+
+/// Fails whoever reads it, once told so.
+#[derive(Default)]
+struct Broken(FakeClock, AtomicBool);
+
+impl Clock for Broken {
+    fn now(&self) -> Now {
+        assert!(!self.1.load(Ordering::SeqCst), "the test breaks the clock");
+        self.0.now()
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_panics_outside_of_a_guild_is_a_failure_of_the_node() {
+    let clock = Arc::new(Broken::default());
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let node = Node::start(config(), store, clock.clone(), Arc::new(Relays::default()));
+    bounded(node.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    let failed = node.failed();
+    clock.1.store(true, Ordering::SeqCst);
+    node.poke();
+    bounded(failed).await;
 }

@@ -480,6 +480,10 @@ impl Store for PostgresStore {
         Self::is_fenced(self)
     }
 
+    fn has_ended(&self) -> bool {
+        self.jobs.is_closed()
+    }
+
     fn is_away(&self) -> bool {
         self.claim.is_away()
     }

@@ -278,6 +278,10 @@ impl Store for SqliteStore {
         self.write(change::encode(&writes)?).await.map(drop)
     }
 
+    fn has_ended(&self) -> bool {
+        self.jobs.is_closed()
+    }
+
     /// Only one process has the file, so nobody else claims anything.
     async fn claim_guild(&self, _: GuildId) -> Result<GuildEpoch, StoreError> {
         Ok(GuildEpoch(0))

@@ -196,7 +196,9 @@ async fn closing_commits_what_is_queued() {
         })
         .collect();
     tokio::task::yield_now().await; // on one thread, in order: now all are queued
+    assert!(!store.has_ended());
     tokio::join!(store.close(), store.close());
+    assert!(store.has_ended());
     for commit in commits {
         within("a commit", commit).await.unwrap().unwrap();
     }
