@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-ys7O5fTV.wasm.br"),
     },
     Asset {
-        name: "assets/index-DUS5Igtg.js",
+        name: "assets/index-CsHkVGNF.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "6ae351a71fc26700",
-        plain: include_bytes!("assets/index-DUS5Igtg.js"),
-        gzip: include_bytes!("assets/index-DUS5Igtg.js.gz"),
-        brotli: include_bytes!("assets/index-DUS5Igtg.js.br"),
+        tag: "5826841dd792f63c",
+        plain: include_bytes!("assets/index-CsHkVGNF.js"),
+        gzip: include_bytes!("assets/index-CsHkVGNF.js.gz"),
+        brotli: include_bytes!("assets/index-CsHkVGNF.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "86cc80fb78d21718",
+        tag: "f7052faa5e1fd6fd",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

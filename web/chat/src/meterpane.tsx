@@ -50,6 +50,24 @@ function Bars(): VNode {
   );
 }
 
+/** From here on a difference is told. */
+const MORE = 1.02;
+
+/** Where the bytes are that a library would have saved; null if there are none. */
+function Why(): VNode | null {
+  const now = current();
+  if (!now || now.isEstimate || !canCompare()) return null;
+  const all = wireBytes(now, now);
+  const [codec, of] = zlibBytes(now) <= zstdBytes(now) ? ["zlib-stream", zlibBytes] as const : ["zstd-stream", zstdBytes] as const;
+  const more = all - of(now);
+  if (!(all > of(now) * MORE)) return null;
+  const types = [...now.types].map(([name, tally]) => ({ name, more: wireBytes(tally, now) - of(tally) })).filter((type) => type.more > 0).sort((a, b) => b.more - a.more).slice(0, 3);
+  return (
+    <p class="small why"><b>Why more than {codec}?</b> It is {bytes(more)} more, most of it in {types.map(({ name, more }, at) => <>{at > 0 && (at === types.length - 1 ? " and " : ", ")}<span class="mono">{name}</span> ({bytes(more)})</>)}.
+      {isShared.value && " What only this connection receives (READY, member lists, answers) has a history that nobody shares. A message to many is compressed once for all of them; there the node is ahead, and in memory."}</p>
+  );
+}
+
 const percent = (share: number): string => (share < 0.1 ? (share * 100).toFixed(1) : String(Math.round(share * 100)));
 
 function Timeline(): VNode {
@@ -144,6 +162,7 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
       <div class="meter-scroll" tabIndex={-1}>
         <p class="claim">{now && wire ? <>This connection received <b>{bytes(wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, wire)}</b>{now.raw / wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
+        <Why />
         {now && !now.isEstimate && isShared.value && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The two computed bars stand for a context of a library for each connection (zlib 268 kB, zstd 643 kB) that compresses every message again.</p>}
         {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
         {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; the computed bars are scaled from the others.</p>}

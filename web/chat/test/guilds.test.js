@@ -25,6 +25,14 @@ test("a visitor is in two guilds, and what was there before is read", async () =
   assert.equal(await page.locator(".rail-item .pip, .channel .pip").count(), 0);
 });
 
+test("where more is received than a library would have made, the meter says for which events", async () => {
+  await page.locator(".meter-strip").click();
+  const why = page.locator(".meter .why");
+  await why.waitFor();
+  assert.match((await why.innerText()).replaceAll(/\s+/g, " "), /^Why more than z(lib|std)-stream\? It is [\d.,]+ k?B more, most of it in [A-Z_]+ \(/);
+  await page.locator(".meter-strip").click();
+});
+
 test("a message in the other guild marks it by a summary, not by itself", async () => {
   await page.locator(".meter-strip").click();
   await second.say(second.channels[0], "who has the key?");

@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-CCbVJak3.js",
+        name: "assets/index-DKfm7gZR.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "2c7b48121772e1f0",
-        plain: include_bytes!("assets/index-CCbVJak3.js"),
-        gzip: include_bytes!("assets/index-CCbVJak3.js.gz"),
-        brotli: include_bytes!("assets/index-CCbVJak3.js.br"),
+        tag: "322e5cf1e48b3dbc",
+        plain: include_bytes!("assets/index-DKfm7gZR.js"),
+        gzip: include_bytes!("assets/index-DKfm7gZR.js.gz"),
+        brotli: include_bytes!("assets/index-DKfm7gZR.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "a950e1dfabd86767",
+        tag: "b45733e811e509b9",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -94,6 +94,19 @@ test("shares are those of the chosen range", async (t) => {
   await page.context().close();
 });
 
+test("the bill says for which types more is sent than zlib would make", async (t) => {
+  for (const [zlib, expected] of [[0.8, /As sent is 1\.[23] × of zlib-stream, most of it for PRESENCE_UPDATE \([\d.,]+ [kMG]B more\), /], [1.2, undefined]]) {
+    const stub = await Stub.start({ zlib });
+    t.after(() => stub.stop());
+    const page = await open(stub, { path: "bandwidth" });
+    const says = page.locator(".bars", { hasText: "The bandwidth bill" }).locator(".says");
+    await says.waitFor();
+    if (expected) assert.match(await says.textContent(), expected);
+    else assert.doesNotMatch(await says.textContent(), /of zlib-stream/);
+    await page.context().close();
+  }
+});
+
 test("codecs, encodings, platforms and places are lists of their own", async (t) => {
   const stub = await Stub.start();
   t.after(() => stub.stop());

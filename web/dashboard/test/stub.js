@@ -19,10 +19,10 @@ const guildId = (index) => String(1_100_000_000_000_000_000n + BigInt(index) * 4
 const accountId = (index) => String(1_200_000_000_000_000_000n + BigInt(index) * 4_194_304n);
 
 /** Bytes of `count` frames in each codec. */
-const ways = (count, bytes, ratio) => ({ count_total: count, raw_bytes_total: count * bytes, wire_bytes_total: Math.round(count * bytes * ratio), plain_bytes_total: count * (bytes + 4), zlib_bytes_total: Math.round(count * bytes * ratio * 1.2), zstd_bytes_total: Math.round(count * bytes * ratio * 1.05) });
+const ways = (count, bytes, ratio, zlib) => ({ count_total: count, raw_bytes_total: count * bytes, wire_bytes_total: Math.round(count * bytes * ratio), plain_bytes_total: count * (bytes + 4), zlib_bytes_total: Math.round(count * bytes * ratio * zlib), zstd_bytes_total: Math.round(count * bytes * ratio * 1.05) });
 const sumOf = (all) => all.reduce((sum, each) => Object.fromEntries(Object.entries(each).map(([key, value]) => [key, (sum[key] ?? 0) + value])), {});
-const bill = (seconds) => {
-  const types = DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, sample: ways(Math.round(seconds * rate / 10), bytes, ratio), estimate: ways(Math.round(seconds * rate * 40), bytes, ratio) }));
+const bill = (seconds, zlib) => {
+  const types = DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, sample: ways(Math.round(seconds * rate / 10), bytes, ratio, zlib), estimate: ways(Math.round(seconds * rate * 40), bytes, ratio, zlib) }));
   return { one_in: 1_000, sessions: 13, sessions_total: 15, sessions_dropped_total: 1, cpu_ns_total: Math.round(seconds * 6e6), sample: sumOf(types.map(({ sample }) => sample)), estimate: sumOf(types.map(({ estimate }) => estimate)), types };
 };
 const KINDS = [["create_message", 4, 90_000], ["relay_presence", 30, 9_000], ["start_typing", 8, 5_000], ["relay_attach", 1, 60_000], ["read_members", 1, 700_000]];
@@ -32,8 +32,8 @@ const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400
 const GROWN_AGO_S = 1_200;
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0 } = {}) {
-    Object.assign(this, { kinds, quiet, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
+    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
     this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
@@ -103,7 +103,7 @@ export class Stub {
     const seconds = (at_ms - this.began) / 1_000;
     const [, one] = path.split("/").map(decodeURIComponent);
     if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: this.quiet ? { sockets: 1, gateway: 0, sessions_live: 0, sessions_resumable: 0, by_codec: [], by_encoding: [], by_platform: [], active: 0, passive: 0 } : { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, delivery: times(10, 1_000), loops: this.isEmpty ? [] : [{ name: "guild_worker", index: 0, busy_ns_total: Math.round(seconds * 1.8e8), mailbox: 0, waiting: times(9, 4_000), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })) }, { name: "rest", index: 0, busy_ns_total: Math.round(seconds * 3e8), mailbox: 0, waiting: times(0, 0), types: [{ name: "POST /api/channels/{channel_id}/messages", times: times(Math.round(seconds * 4), 9_000_000) }] }], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
-    if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: this.isEmpty || this.quiet ? null : bill(seconds) };
+    if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: this.isEmpty || this.quiet ? null : bill(seconds, this.zlib) };
     if (path === "guilds") return { at_ms, loaded: this.guilds, guilds: Array.from({ length: Math.min(this.guilds, Number(query.get("limit"))) }, (_, index) => this.guild(index, seconds)) };
     if (path.startsWith("guilds/")) {
       const index = Array.from({ length: this.guilds }, (_, each) => each).find((each) => guildId(each) === one);

@@ -57,6 +57,17 @@ function sums(feed: Feed, label: "event" | "codec" | "encoding"): Map<string, { 
   return found;
 }
 
+/** From here on a difference is told. */
+const MORE = 1.02;
+
+/** Where the bytes are that `zlib-stream` would have saved. */
+function moreThanZlib(bill: Bill): string {
+  const { wire_bytes_total: sent, zlib_bytes_total: zlib } = bill.estimate;
+  if (!(shareOf(sent, zlib) > MORE)) return "";
+  const types = bill.types.map(({ name, estimate }) => ({ name, more: estimate.wire_bytes_total - estimate.zlib_bytes_total })).filter(({ more }) => more > 0).sort((a, b) => b.more - a.more).slice(0, 3);
+  return ` As sent is ${number(sent / zlib)} × of zlib-stream, most of it for ${types.map(({ name, more }) => `${name} (${join(bytes(more))} more)`).join(", ")}: with few recipients there is little to share.`;
+}
+
 const RATIO_COLOR = "#2f5fe0";
 
 export function Bandwidth() {
@@ -97,7 +108,7 @@ export function Bandwidth() {
   const bill = value.bill;
   const allSent = value.types.reduce((sum, type) => sum + total(type, "wire_bytes_total"), 0);
   const theBill = (
-    <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
+    <Bars title="The bandwidth bill" says={bill ? billSays(bill) + moreThanZlib(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
       { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
       { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
       { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
