@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-ys7O5fTV.wasm.br"),
     },
     Asset {
-        name: "assets/index-CsHkVGNF.js",
+        name: "assets/index-aXhqCzY9.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "5826841dd792f63c",
-        plain: include_bytes!("assets/index-CsHkVGNF.js"),
-        gzip: include_bytes!("assets/index-CsHkVGNF.js.gz"),
-        brotli: include_bytes!("assets/index-CsHkVGNF.js.br"),
+        tag: "c900ce4305dbc7f2",
+        plain: include_bytes!("assets/index-aXhqCzY9.js"),
+        gzip: include_bytes!("assets/index-aXhqCzY9.js.gz"),
+        brotli: include_bytes!("assets/index-aXhqCzY9.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "f7052faa5e1fd6fd",
+        tag: "e7f98a334caa6a55",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

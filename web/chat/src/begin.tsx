@@ -1,6 +1,6 @@
 // Beginnings: a community without channels, a person without a community, and invites to both.
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, RestError } from "./rest.ts";
@@ -15,8 +15,10 @@ const INVITE_DAYS = 7;
 const FORBIDDEN = 403;
 
 const inHash = (): string | null => /^#\/invite\/([\w-]{2,64})$/.exec(location.hash)?.[1] ?? null;
-/** The invite with which the page was opened. */
-export const invite = signal<string | null>(inHash());
+const KEPT = "guildhall.chat.invite";
+/** The invite with which the page was opened. It outlives a log-in elsewhere, in this tab. */
+export const invite = signal<string | null>(inHash() ?? sessionStorage.getItem(KEPT));
+effect(() => { if (invite.value) sessionStorage.setItem(KEPT, invite.value); else sessionStorage.removeItem(KEPT); });
 addEventListener("hashchange", () => { const code = inHash(); if (code) invite.value = code; });
 
 /** Whether people may create communities here; not known: they may try. */

@@ -23,7 +23,7 @@ export interface Completion {
   /** Whether the key was one of the list. */
   handleKey(event: KeyboardEvent): boolean;
   /** Of the text box. */
-  attributes: { "aria-controls"?: string | undefined; "aria-activedescendant"?: string | undefined; "aria-autocomplete": "list" };
+  attributes: { "aria-controls"?: string | undefined; "aria-activedescendant"?: string | undefined; "aria-autocomplete": "list"; onBlur(): void };
   list: VNode | null;
 }
 
@@ -61,7 +61,7 @@ export function useCompletion(area: RefObject<HTMLTextAreaElement | null>, guild
     const isCode = (before.split("`").length - 1) % 2 === 1;
     const [member, channel, emoji] = [MEMBER, CHANNEL, EMOJI].map((pattern) => (isCode ? null : pattern.exec(before)));
     if (member && guild) {
-      void memberHits(guild, member[1]!).then((hits) => { if (area.current?.value === text) show("Members", caret - member[1]!.length - 1, hits); });
+      void memberHits(guild, member[1]!).then((hits) => { if (area.current?.value === text && document.activeElement === area.current) show("Members", caret - member[1]!.length - 1, hits); });
     } else if (channel && guild) show("Channels", caret - channel[1]!.length - 1, channelHits(guild, channel[1]!));
     else if (emoji) show("Emoji", caret - emoji[1]!.length - 1, emojiHits(guild, emoji[1]!));
     else setOpen(null);
@@ -92,7 +92,7 @@ export function useCompletion(area: RefObject<HTMLTextAreaElement | null>, guild
 
   return {
     chosen, isOpen: open !== null, suggest, handleKey, close: () => setOpen(null),
-    attributes: { "aria-controls": open ? "suggestions" : undefined, "aria-activedescendant": open ? `hit-${open.at}` : undefined, "aria-autocomplete": "list" },
+    attributes: { "aria-controls": open ? "suggestions" : undefined, "aria-activedescendant": open ? `hit-${open.at}` : undefined, "aria-autocomplete": "list", onBlur: () => setOpen(null) },
     list: open && (
       <ul class="suggestions" role="listbox" id="suggestions" aria-label={open.kind}>
         {open.hits.map((hit, at) => <li key={hit.key} role="option" id={`hit-${at}`} aria-selected={at === open.at} onPointerDown={(event) => { event.preventDefault(); take(hit); }}>

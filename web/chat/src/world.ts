@@ -463,6 +463,7 @@ export function openGuild(id: Id): void {
 }
 
 export function openHome(): void {
+  expected = null;
   guildId.value = null;
   const first = [...directs().values()].sort((a, b) => (isNewer(a.last_message_id, b.last_message_id) ? -1 : 1))[0];
   channelId.value = first?.id ?? null;

@@ -87,6 +87,10 @@ test("an invite: made in the menu, opened as a link, joined", async () => {
   const page = await logIn(guest.token, {}, new URL(link).pathname + new URL(link).hash);
   await page.getByRole("heading", { name: "You are invited to Supper club" }).waitFor();
   assert.deepEqual(await violations(page), []);
+  // A log-in elsewhere leads back without the invite in the address.
+  await page.goto("about:blank");
+  await page.goto(`${node.origin}/chat/`);
+  await page.getByRole("heading", { name: "You are invited to Supper club" }).waitFor();
   await page.getByRole("button", { name: "Join Supper club" }).click();
   await page.locator(".guild-name", { hasText: "Supper club" }).waitFor();
   await say(page, "thank you for the invite");
