@@ -102,6 +102,16 @@ impl ChannelContext {
         if self.can(permissions) { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }
 
+    /// See `Permissions::may_read_history`.
+    pub fn may_read_history(&self) -> bool {
+        self.permissions.may_read_history(self.channel.kind)
+    }
+
+    /// Before a command shows the actor a message, or that there is none.
+    pub fn need_history(&self) -> Result<(), Refusal> {
+        if self.may_read_history() { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
     /// As `GuildContext::need_free`.
     pub fn need_free(&self) -> Result<(), Refusal> {
         if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }

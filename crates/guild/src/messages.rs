@@ -2,7 +2,7 @@
 //!
 //! Owns        the rules of docs/protocol/reference.md §10.3 for messages; each channel's newest message id.
 //! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
-//!             `need_message` for commands that need a message.
+//!             `need_readable` for commands that show a message, `need_message` for those by a webhook's token.
 //! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in
 //!             the reply and MESSAGE_CREATE, and nowhere else. One that is enforced is stored for the next owner.
 //! Limits      of texts and embeds: the caller's. `mentions_max`, slow mode and nonces: `GuildLimits`.
@@ -12,7 +12,7 @@ use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal},
+    command::{Actor, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal},
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
@@ -37,6 +37,31 @@ impl Guild {
         self.find_message(key)?.ok_or(Stop::Refused(Refusal::UnknownMessage))
     }
 
+    /// A message of the channel for a command whose answer or event shows it to the actor.
+    pub(crate) fn need_readable(
+        &mut self,
+        context: &ChannelContext,
+        message_id: MessageId,
+    ) -> Result<&CachedMessage, Stop> {
+        context.need_history()?;
+        self.need_message((context.channel.id, message_id))
+    }
+
+    /// A message that the actor wrote, or any if `may_know_others`. Others are refused as if they did not exist, and
+    /// those that do not exist as if they were others', so that the refusal says nothing.
+    fn need_own_or(
+        &mut self,
+        context: &ChannelContext,
+        message_id: MessageId,
+        may_know_others: bool,
+    ) -> Result<Arc<Message>, Stop> {
+        match self.find_message((context.channel.id, message_id))? {
+            Some(found) if may_know_others || context.is(found.message.author.id) => Ok(found.message.clone()),
+            None if may_know_others => Err(Refusal::UnknownMessage.into()),
+            Some(_) | None => Err(Refusal::MissingPermissions.into()),
+        }
+    }
+
     /// A message, or that there is none; `Stop::Needs` if only the store knows.
     pub(crate) fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
         match self.messages.lookup(key) {
@@ -53,6 +78,15 @@ impl Guild {
         Ok(Some(referenced.map(|referenced| referenced.message.clone())))
     }
 
+    /// As `referenced_by`, for an actor: none if they may not read it.
+    fn referenced_for(
+        &mut self,
+        context: &ChannelContext,
+        message: &Message,
+    ) -> Result<Option<Option<Arc<Message>>>, Stop> {
+        if context.may_read_history() { self.referenced_by(message) } else { Ok(None) }
+    }
+
     pub(crate) fn renewed_reference(
         &self,
         now: Now,
@@ -65,16 +99,18 @@ impl Guild {
     fn message_with_nonce(
         &mut self,
         now: Now,
+        context: &ChannelContext,
         author: UserId,
-        channel_id: ChannelId,
         nonce: &Nonce,
     ) -> Result<Option<Box<MessageReply>>, Stop> {
+        let channel_id = context.channel.id;
         let Some(message_id) = self.messages.nonces.find(now, author, channel_id, nonce) else {
             return Ok(None);
         };
         let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
-        let (earlier, reactions) = (earlier.message.clone(), earlier.counts(Actor::User(author)));
-        let referenced = self.referenced_by(&earlier)?;
+        let reactions = shown_reactions(context, earlier, Actor::User(author));
+        let earlier = earlier.message.clone();
+        let referenced = self.referenced_for(context, &earlier)?;
         let referenced = self.renewed_reference(now, referenced);
         let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier) });
         let message = self.limits.links.renewed(now.unix, message);
@@ -96,7 +132,7 @@ impl Guild {
             context.need(Permissions::EMBED_LINKS)?;
         }
         if new.reply_to.is_some() {
-            context.need(Permissions::READ_MESSAGE_HISTORY)?;
+            context.need_history()?;
         }
         if !new.attachments.is_empty() {
             context.need(Permissions::ATTACH_FILES)?;
@@ -104,7 +140,7 @@ impl Guild {
         self.check_filled(new)?;
         // Before slow mode, so that a repeated request that succeeded gets the same reply.
         if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
-            && let Some(reply) = self.message_with_nonce(now, author.user.id, channel_id, nonce)?
+            && let Some(reply) = self.message_with_nonce(now, &context, author.user.id, nonce)?
         {
             return Ok(reply);
         }
@@ -196,7 +232,8 @@ impl Guild {
         let author = context.author()?;
         match edited {
             Some(message_id) => {
-                if self.need_message((channel_id, message_id))?.message.author.id != author.user.id {
+                let message = self.need_own_or(&context, message_id, context.may_read_history())?;
+                if message.author.id != author.user.id {
                     return Err(Refusal::NotTheAuthor.into());
                 }
                 self.need_editable(&context)?;
@@ -320,7 +357,7 @@ impl Guild {
     ) -> CommandResult<Box<MessageReply>> {
         let context = self.message_channel(now, actor, channel_id)?;
         let key = (channel_id, message_id);
-        let before = self.need_message(key)?.message.clone();
+        let before = self.need_own_or(&context, message_id, context.may_read_history())?;
         let is_author = actor == Actor::System || context.is(before.author.id);
         let changes_content = patch.content.is_some()
             || patch.embeds.is_some()
@@ -364,8 +401,10 @@ impl Guild {
         if message.is_empty() {
             return Err(Refusal::EmptyMessage.into());
         }
+        // An author who may not read the history edits without a look at the answered message or at reactions.
         let referenced = self.referenced_by(&before)?;
-        let reactions = self.need_message(key)?.counts(actor);
+        let shown = if context.may_read_history() { referenced.clone() } else { None };
+        let reactions = shown_reactions(&context, self.need_message(key)?, actor);
         // Nothing is refused from here on.
 
         if patch.content.is_some() || patch.allowed_mentions.is_some() {
@@ -396,12 +435,12 @@ impl Guild {
                 EventName::MessageUpdate,
                 &context,
                 published,
-                referenced.clone().flatten(),
+                shown.clone().flatten(),
                 ReplicaUpdate::None,
             );
         }
         let message = self.limits.links.renewed(now.unix, message);
-        let referenced = self.renewed_reference(now, referenced);
+        let referenced = self.renewed_reference(now, shown);
         Ok(Box::new(MessageReply { message, reactions, referenced }))
     }
 
@@ -413,7 +452,9 @@ impl Guild {
         message_id: MessageId,
     ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, channel_id)?;
-        let message = self.need_message((channel_id, message_id))?.message.clone();
+        // A moderator need not read what they delete: the answer and the event show none of it.
+        let may_know_others = context.may_read_history() || context.can(Permissions::MANAGE_MESSAGES);
+        let message = self.need_own_or(&context, message_id, may_know_others)?;
         if !context.is(message.author.id) {
             context.need(Permissions::MANAGE_MESSAGES)?;
         }
@@ -486,6 +527,12 @@ pub(crate) fn is_counted(message: &Message) -> bool {
     message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
+/// Reactions to a message that its author sees again.
+fn shown_reactions(context: &ChannelContext, message: &CachedMessage, actor: Actor) -> Vec<ReactionCount> {
+    if context.may_read_history() { message.counts(actor) } else { Vec::new() }
+}
+
+/// BYPASS_SLOWMODE alone exempts, and slow mode does not concern bots. Both as upstream.
 fn is_exempt_from_slow_mode(context: &ChannelContext) -> bool {
     context
         .permissions

@@ -28,7 +28,7 @@ impl Guild {
         let context = self.message_channel(now, actor, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
-        let message = self.need_message(key)?.message.clone();
+        let message = self.need_readable(&context, key.1)?.message.clone();
         if message.pinned {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Guild {
         let context = self.message_channel(now, actor, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
-        let message = self.need_message(key)?.message.clone();
+        let message = self.need_readable(&context, key.1)?.message.clone();
         if !message.pinned {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Guild {
         channel_id: ChannelId,
     ) -> CommandResult<Vec<(MessageId, Timestamp)>> {
         let context = self.message_channel(now, actor, channel_id)?;
-        if !context.can(Permissions::READ_MESSAGE_HISTORY) {
+        if !context.may_read_history() {
             return Ok(Vec::new());
         }
         let pins = self.resources.pins.get(&channel_id).into_iter().flatten();
@@ -139,10 +139,12 @@ impl Guild {
         Ok(pins)
     }
 
-    /// Audience of an event in a channel.
+    /// Audience of an event about messages in a channel: who may view it. The text chat of a voice channel requires
+    /// CONNECT as well, as `message_channel` does.
     pub(crate) fn channel_rule(&self, channel: &Channel) -> AudienceRule {
         match self.threads.get(channel.id) {
             Some(entry) => Self::thread_rule(entry, None),
+            None if channel.kind.is_voice() => AudienceRule::ChannelPermission(channel.id, Permissions::CONNECT),
             None => AudienceRule::Channel(channel.id),
         }
     }

@@ -27,7 +27,7 @@ impl Guild {
     ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         let member = context.author()?;
-        context.need(Permissions::READ_MESSAGE_HISTORY)?;
+        context.need_history()?;
         context.need_free()?;
         self.need_open(&context)?;
         let user_id = member.user.id;
@@ -88,6 +88,7 @@ impl Guild {
         let context = self.message_channel(now, actor, key.0)?;
         if !context.is(user_id) {
             context.need(Permissions::MANAGE_MESSAGES)?;
+            context.need_history()?;
         }
         // A backend erases the reactions of an account in closed threads, too.
         if context.member.is_some() {
@@ -123,7 +124,7 @@ impl Guild {
         let context = self.message_channel(now, actor, key.0)?;
         context.need(Permissions::MANAGE_MESSAGES)?;
         self.need_open(&context)?;
-        let message = self.need_message(key)?;
+        let message = self.need_readable(&context, key.1)?;
         let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
         let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {
             return Ok(());

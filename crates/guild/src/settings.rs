@@ -76,7 +76,7 @@ impl Guild {
         channel_id: ChannelId,
     ) -> CommandResult<HistoryGrant> {
         let context = self.message_channel(now, actor, channel_id)?;
-        Ok(HistoryGrant { may_read_history: context.can(Permissions::READ_MESSAGE_HISTORY) })
+        Ok(HistoryGrant { may_read_history: context.may_read_history() })
     }
 
     pub(crate) fn update_guild(

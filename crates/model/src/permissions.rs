@@ -6,7 +6,7 @@
 //! Not here    which action needs which permission: `guildhall-guild` for requests, `guildhall-relay` for events.
 
 use crate::{
-    channel::{Channel, OverwriteKind},
+    channel::{Channel, ChannelType, OverwriteKind},
     id::{GuildId, RoleId, UserId},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -97,6 +97,17 @@ impl Permissions {
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Whether a member with these permissions in a channel of type `kind` may learn anything about a message that was
+    /// written there before: its text, its author, its reactions, whether it is pinned. This is the one rule for every
+    /// door through which such messages leave. Guilds apply it to the actor of each command (REST), relays to the
+    /// reader of answers of the gateway, live and at replay. A message as it is written goes to everyone who may view
+    /// the channel, and a webhook's token reads what the webhook posted.
+    #[must_use]
+    pub fn may_read_history(self, kind: ChannelType) -> bool {
+        let in_voice = if kind.is_voice() { Self::CONNECT } else { Self::NONE };
+        self.contains(Self::VIEW_CHANNEL | Self::READ_MESSAGE_HISTORY | in_voice)
     }
 
     /// These bits without those of `other`.
@@ -250,10 +261,7 @@ fn without_implicitly_denied(granted: Permissions, channel: &Channel) -> Permiss
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        channel::{ChannelType, Overwrite},
-        id::ChannelId,
-    };
+    use crate::{channel::Overwrite, id::ChannelId};
 
     const GUILD: GuildId = GuildId::new(1);
     const ME: UserId = UserId::new(50);
@@ -316,6 +324,21 @@ mod tests {
         check(&[ADMIN], &[hidden, must_not], true, Permissions::ALL);
         // A role that no longer exists grants nothing.
         check(&[RoleId::new(77)], &[hidden], false, NONE);
+    }
+
+    #[test]
+    fn history_needs_all_of_its_permissions() {
+        const READ: Permissions = Permissions(Permissions::VIEW_CHANNEL.0 | Permissions::READ_MESSAGE_HISTORY.0);
+        let may_read = |held: Permissions, kind| held.may_read_history(kind);
+        for kind in [ChannelType::Text, ChannelType::Forum, ChannelType::PublicThread, ChannelType::Dm] {
+            assert!(may_read(READ, kind));
+            assert!(!may_read(Permissions::ALL.without(Permissions::READ_MESSAGE_HISTORY), kind));
+            assert!(!may_read(Permissions::ALL.without(Permissions::VIEW_CHANNEL), kind));
+        }
+        for kind in [ChannelType::Voice, ChannelType::Stage] {
+            assert!(!may_read(READ, kind) && may_read(READ | Permissions::CONNECT, kind));
+        }
+        assert!(may_read(Permissions::TIMED_OUT, ChannelType::Text) && may_read(Permissions::DIRECT, ChannelType::Dm));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` at the end of the turn, because
 //!             the answers are in the relays.
-//! Invariants  a session learns nothing about guilds that it is not in, nor about channels that it may not view.
+//! Invariants  a session learns nothing about guilds that it is not in, nor about channels that it may not view, nor
+//!             about messages that it may not read (`Permissions::may_read_history`).
 //! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
 //! Spec        docs/protocol/reference.md §1.3, §8.4, §8.8.
 
@@ -253,9 +254,9 @@ impl Partition {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.session_relay(session, guild_id) else { return };
         let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
-        let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
+        let readable = request.channel_ids.iter().filter(|id| audience.may_read_history(user_id, **id, now.unix));
         let newest = |id: &ChannelId| Some((*id, *replica.last_message_ids.get(id)?));
-        let messages: Vec<(ChannelId, MessageId)> = viewable.filter_map(newest).take(LAST_MESSAGES_MAX).collect();
+        let messages: Vec<(ChannelId, MessageId)> = readable.filter_map(newest).take(LAST_MESSAGES_MAX).collect();
         core.outputs.push_back(Output::FetchMessages { session, guild_id, messages });
     }
 
@@ -282,11 +283,11 @@ impl Partition {
         let Some((entry, core)) = self.session_relay(session, guild_id) else { return };
         let Some(audience) = entry.relay.audience() else { return };
         // Checked again: roles may have changed while the store was read.
-        let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, turn.now.unix));
-        let viewable: Vec<&Arc<Message>> = viewable.collect();
+        let may_read = |channel_id| audience.may_read_history(user_id, channel_id, turn.now.unix);
+        let readable: Vec<&Arc<Message>> = messages.iter().filter(|message| may_read(message.channel_id)).collect();
         let visibility =
-            ReplayVisibility::channels(guild_id, viewable.iter().map(|message| message.channel_id).collect());
-        let messages = viewable.into_iter().map(|message| MessageBody::new(message)).collect();
+            ReplayVisibility::history(guild_id, readable.iter().map(|message| message.channel_id).collect());
+        let messages = readable.into_iter().map(|message| MessageBody::new(message)).collect();
         core.reply(turn, session, (EventName::LastMessages, visibility), &LastMessagesBody { guild_id, messages });
     }
 }

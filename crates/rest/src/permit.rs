@@ -7,7 +7,7 @@
 //! Not here    permissions: the guild checks them when it gets the command.
 
 use crate::{auth::Caller, error::ApiError, state::Api};
-use guildhall_guild::{Command, GuildReply};
+use guildhall_guild::{Command, GuildReply, request::AuthorizeHistory};
 use guildhall_http_kit::{Party, Permit};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId, Webhook};
 
@@ -29,16 +29,20 @@ impl ReadPermit {
         Ok(Self::caller(caller))
     }
 
-    /// For a message in a channel that the caller can view.
+    /// For a message that the caller may read, or wrote. To callers who may not read the history, all others are
+    /// refused alike, whether they exist or not.
     pub async fn message(
         api: &Api,
         caller: &Caller,
         channel_id: ChannelId,
         message_id: MessageId,
     ) -> Result<Self, ApiError> {
-        let permit = Self::channel(api, caller, channel_id).await?;
-        let message = api.node.store().message(channel_id, message_id).await?;
-        message.map(|_| permit).ok_or(ApiError::UNKNOWN_MESSAGE)
+        let grant = api.request_in_channel(caller, channel_id, AuthorizeHistory(channel_id)).await?;
+        match api.node.store().message(channel_id, message_id).await? {
+            Some(found) if grant.may_read_history || found.message.author.id == caller.id => Ok(Self::caller(caller)),
+            None if grant.may_read_history => Err(ApiError::UNKNOWN_MESSAGE),
+            Some(_) | None => Err(ApiError::MISSING_PERMISSIONS),
+        }
     }
 
     /// For a guild of which the caller is a member.

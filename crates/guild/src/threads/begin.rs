@@ -45,10 +45,13 @@ impl Guild {
             return Err(Refusal::TooManyThreads.into());
         }
         let starter = match new.from {
-            Some(message_id) if self.threads.get(message_id.cast()).is_some() => {
-                return Err(Refusal::ThreadExists.into());
+            Some(message_id) => {
+                parent.need_history()?;
+                if self.threads.get(message_id.cast()).is_some() {
+                    return Err(Refusal::ThreadExists.into());
+                }
+                Some(self.need_message((parent_id, message_id))?.message.clone())
             }
-            Some(message_id) => Some(self.need_message((parent_id, message_id))?.message.clone()),
             None => None,
         };
         let starter_referenced = match &starter {

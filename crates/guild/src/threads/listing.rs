@@ -33,7 +33,7 @@ impl Guild {
     ) -> CommandResult<Box<ThreadList>> {
         let ArchivedThreads { are_private, are_own, before, limit } = which;
         let parent = self.in_channel(now, actor, parent_id)?;
-        parent.need(Permissions::READ_MESSAGE_HISTORY)?;
+        parent.need_history()?;
         if are_private && !are_own {
             parent.need(Permissions::MANAGE_THREADS)?;
         }

@@ -3,6 +3,7 @@
 mod audit;
 mod bans;
 mod directs;
+mod doors;
 mod expressions;
 mod invites;
 mod matrix;

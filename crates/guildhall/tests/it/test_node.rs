@@ -221,6 +221,16 @@ impl Client {
         client
     }
 
+    /// The newest `s`.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// As `lose`, with nothing received after this `s`.
+    pub fn lose_at(self, seq: u64) -> Lost {
+        Lost { seq, ..self.lose() }
+    }
+
     /// Loses the connection without a word; `resume` comes back.
     pub fn lose(self) -> Lost {
         let session_id = self.ready["session_id"].as_str().expect("a session").to_owned();
@@ -305,7 +315,7 @@ impl Client {
 
     /// The dispatches before the payload that `is_it`.
     #[track_caller]
-    fn dispatches_until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<(String, Value)> {
+    pub fn dispatches_until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<(String, Value)> {
         let mut dispatches = Vec::new();
         self.take(what, |mut payload| {
             if is_it(&payload) {

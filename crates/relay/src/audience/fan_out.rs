@@ -1,6 +1,6 @@
 //! Fan-out: the recipients of an event.
 //!
-//! Doors       `AudienceIndex::fan_out`, `may_view`; `Delivering` receives the calls.
+//! Doors       `AudienceIndex::fan_out`, `may_view`, `may_read_history`; `Delivering` receives the calls.
 //! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
 //! Not here    what is sent again: `replay_visibility`. Muted channels and threads: their events are sent, and clients
@@ -331,6 +331,21 @@ impl AudienceIndex {
             (Some(entry), Some(user_subscribers)) => entry.is_viewed_by(&self.structure, &user_subscribers.member, now),
             _ => self.views(user_id, channel_id),
         }
+    }
+
+    /// Whether a user with sessions here may read earlier messages of a channel or thread. See
+    /// `Permissions::may_read_history`.
+    #[must_use]
+    pub fn may_read_history(&self, user_id: UserId, channel_id: ChannelId, now: Timestamp) -> bool {
+        let Some(member) = self.member(user_id).filter(|_| self.may_view(user_id, channel_id, now)) else {
+            return false;
+        };
+        // Threads have the permissions of their parents.
+        let parent_id = self.threads.get(channel_id).and_then(|entry| entry.channel.parent_id);
+        self.structure.channels.get(&parent_id.unwrap_or(channel_id)).is_some_and(|channel| {
+            let permissions = self.structure.channel_permissions(self.structure.standing(member, now), channel);
+            permissions.may_read_history(channel.kind)
+        })
     }
 }
 

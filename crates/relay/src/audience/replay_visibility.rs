@@ -67,6 +67,9 @@ pub enum ReplayVisibility {
         /// The dispatch is GUILD_CREATE: without it the following ones make no sense to a client.
         #[serde(rename = "is_whole")]
         is_guild: bool,
+        /// The dispatch has earlier messages of the channels: only for members who may read their history.
+        #[serde(default)]
+        has_history: bool,
     },
     /// Members who can view all of these channels and threads. Others receive the current list of the part that they
     /// may view.
@@ -131,7 +134,13 @@ impl ReplayVisibility {
     /// The rule of a dispatch about these channels of a guild.
     #[must_use]
     pub fn channels(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
-        Self::Views { guild_id, channels, is_guild: false }
+        Self::Views { guild_id, channels, is_guild: false, has_history: false }
+    }
+
+    /// The rule of a dispatch with earlier messages of these channels.
+    #[must_use]
+    pub fn history(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
+        Self::Views { guild_id, channels, is_guild: false, has_history: true }
     }
 
     /// The rule of an event in one form of its body. Unless hidden channels are listed, the unredacted form of a
@@ -239,7 +248,7 @@ impl Replayed<'_> {
             Self::Event(event) => ReplayVisibility::of(event, hidden),
             Self::Rule(rule) => rule.clone(),
             Self::Guild { guild_id, places } => {
-                ReplayVisibility::Views { guild_id, channels: places(), is_guild: true }
+                ReplayVisibility::Views { guild_id, channels: places(), is_guild: true, has_history: false }
             }
         }
     }
@@ -317,6 +326,9 @@ impl AudienceIndex {
                     return self.is_for(user_id, rule, *always, now);
                 }
                 ReplayVisibility::Update { rule, .. } => return self.is_for(user_id, rule, None, now),
+                ReplayVisibility::Views { channels, has_history: true, .. } => {
+                    return channels.iter().all(|id| self.may_read_history(user_id, *id, now));
+                }
                 ReplayVisibility::Views { channels, .. } | ReplayVisibility::Threads { channels, .. } => {
                     Cow::Borrowed(&**channels)
                 }

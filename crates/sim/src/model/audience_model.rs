@@ -1,6 +1,9 @@
 //! Members that an event is for, before subscriptions (docs/protocol/reference.md §5.3).
 
-use super::{State, permissions::MANAGE_THREADS};
+use super::{
+    State,
+    permissions::{CONNECT, MANAGE_THREADS},
+};
 use std::collections::BTreeSet;
 
 /// Members an event is for.
@@ -44,7 +47,13 @@ impl ThreadPlace {
 }
 
 impl AudienceModel {
-    /// Audience of an event about a message in a channel or thread.
+    /// Audience of an event about a message in a channel or thread. In a voice channel it needs CONNECT.
+    pub fn of_messages(state: &State, channel: u64) -> Self {
+        let is_voice = state.channels.get(&channel).is_some_and(|channel| channel.is_voice());
+        if is_voice { Self::Channel(channel, CONNECT) } else { Self::at(state, channel) }
+    }
+
+    /// Viewers of a channel or thread.
     pub fn at(state: &State, channel: u64) -> Self {
         match state.thread_place(channel) {
             Some(thread) => Self::Thread(thread),

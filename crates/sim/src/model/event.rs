@@ -142,7 +142,7 @@ impl Event {
     ) -> Self {
         let name = event.name.as_str();
         let payload = event.payload.clone();
-        let channel = |n: guildhall_model::ChannelId| AudienceModel::at(&state, n.get());
+        let channel = |n: guildhall_model::ChannelId| AudienceModel::of_messages(&state, n.get());
         let member = |user: guildhall_model::UserId| Some(user.get());
         let (who, intents, users, own, about) = match &payload {
             Payload::Message(event) => (channel(event.message.channel_id), GUILD_MESSAGES, Users::Active, None, None),

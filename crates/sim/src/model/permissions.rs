@@ -9,7 +9,7 @@ pub const MANAGE_CHANNELS: u64 = 1 << 4;
 pub const VIEW_AUDIT_LOG: u64 = 1 << 7;
 pub const VIEW_CHANNEL: u64 = 1 << 10;
 const READ_MESSAGE_HISTORY: u64 = 1 << 16;
-const CONNECT: u64 = 1 << 20;
+pub const CONNECT: u64 = 1 << 20;
 pub const MANAGE_ROLES: u64 = 1 << 28;
 pub const MANAGE_WEBHOOKS: u64 = 1 << 29;
 pub const MANAGE_THREADS: u64 = 1 << 34;
@@ -90,7 +90,7 @@ impl MemberModel {
 }
 
 impl ChannelModel {
-    fn is_voice(&self) -> bool {
+    pub(super) fn is_voice(&self) -> bool {
         matches!(self.kind, 2 | 13)
     }
 }

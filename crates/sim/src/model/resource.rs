@@ -34,7 +34,7 @@ pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &Sta
         }
         _ => None,
     };
-    let at = |channel: ChannelId| AudienceModel::at(state, channel.get());
+    let messages_of = |channel: ChannelId| AudienceModel::of_messages(state, channel.get());
     let thread = |id: ChannelId| {
         let gone = before.thread_place(id.get()).map(|thread| ThreadPlace { is_end: true, ..thread });
         state.thread_place(id.get()).or(gone)
@@ -58,8 +58,8 @@ pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &Sta
         ResourcePayload::Webhooks(channel) => {
             (AudienceModel::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All)
         }
-        ResourcePayload::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
-        ResourcePayload::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
+        ResourcePayload::Pins { channel_id, .. } => (messages_of(*channel_id), GUILDS, Users::Active),
+        ResourcePayload::MessagesGone { channel_id, .. } => (messages_of(*channel_id), GUILD_MESSAGES, Users::Active),
         ResourcePayload::Emojis(_) | ResourcePayload::Stickers(_) => {
             (AudienceModel::Members, GUILD_EXPRESSIONS, Users::All)
         }
@@ -67,7 +67,7 @@ pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &Sta
         ResourcePayload::ScheduledEvent(_) | ResourcePayload::ScheduledEventUser { .. } => {
             (AudienceModel::Members, GUILD_SCHEDULED_EVENTS, Users::All)
         }
-        ResourcePayload::Stage(stage) => (at(stage.channel_id), GUILDS, Users::All),
+        ResourcePayload::Stage(stage) => (AudienceModel::at(state, stage.channel_id.get()), GUILDS, Users::All),
         ResourcePayload::Thread(event) => {
             (thread_for(event.entry.channel.id, event.own.map(|own| own.user_id.get())), GUILDS, Users::Threads)
         }
