@@ -14,6 +14,7 @@ mod bulk;
 mod cache;
 mod channels;
 mod check;
+mod code_spans;
 mod command;
 mod direct;
 mod emojis;

@@ -1,11 +1,12 @@
 //! Mentions: users and roles named in a message, and those that it may notify.
 //!
-//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@context`; the filters of reference.md §10.3.
+//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of reference.md §10.3.
 //! Doors       `parse` reads a text; `Guild::resolve_mentions` filters by permission and existence.
-//! Invariants  any text is accepted; each id is returned once, in order of first appearance.
+//! Invariants  any text is accepted; each id is returned once, in order of first appearance. Code mentions nobody
+//!             (`code_spans`).
 //! Limits      `mentions_max` users and the same number of roles; further ones are plain text.
 
-use crate::{command::AllowedMentions, machine::Guild};
+use crate::{code_spans::outside_code, command::AllowedMentions, machine::Guild};
 use guildhall_model::{Id, Member, Permissions, RoleId, User, UserId};
 use std::sync::Arc;
 
@@ -14,14 +15,29 @@ use std::sync::Arc;
 pub(crate) struct Named {
     pub users: Vec<UserId>,
     pub roles: Vec<RoleId>,
-    /// `@everyone` or `@context`.
+    /// `@everyone` or `@here`.
     pub everyone: bool,
 }
 
-/// Parses `content`. Mentions in code blocks count too.
+/// Parses `content`, except code in it.
 pub(crate) fn parse(content: &str, max: usize) -> Named {
-    let mut named = Named { everyone: content.contains("@everyone") || content.contains("@here"), ..Named::default() };
-    let mut rest = content;
+    let mut named = Named::default();
+    for piece in outside_code(content) {
+        named.everyone |= has_word(piece, "@everyone") || has_word(piece, "@here");
+        parse_ids(piece, max, &mut named);
+    }
+    named
+}
+
+/// Whether the word stands by itself: letters and digits around it make it part of another, such as an address.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_inner = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_inner) && !text[at + word.len()..].starts_with(is_inner))
+}
+
+fn parse_ids(text: &str, max: usize, named: &mut Named) {
+    let mut rest = text;
     while let Some(at) = rest.find("<@") {
         rest = &rest[at + 2..];
         let (is_role, digits) = match rest.as_bytes().first() {
@@ -39,7 +55,6 @@ pub(crate) fn parse(content: &str, max: usize) -> Named {
             add(&mut named.users, &digits[..len], max);
         }
     }
-    named
 }
 
 fn add<T>(ids: &mut Vec<Id<T>>, digits: &str, max: usize) {
@@ -120,8 +135,12 @@ mod tests {
         check("", &[], &[], false);
         check("hi <@1> and <@!2>, <@&3>", &[1, 2], &[3], false);
         check("<@1><@1><@!1>", &[1], &[], false);
-        check("`<@1>`\n```@here```", &[1], &[], true);
-        check("mail@everyone.example", &[], &[], true);
+        check("mail@everyone.example x@here _@here ä@here", &[], &[], false);
+        check("@everyoneelse @hereafter @here2 @here_", &[], &[], false);
+        check("(@everyone)", &[], &[], true);
+        check("@everyone's", &[], &[], true);
+        check("@@here", &[], &[], true);
+        check("@hereafter, @here.", &[], &[], true);
         check("@Everyone @her e", &[], &[], false);
         check("<@> <@!> <@&> <@ 1> <@1 > <@-1> <@1", &[], &[], false);
         check("<@<@1>", &[1], &[], false);
@@ -131,11 +150,35 @@ mod tests {
         check("ä<@1>ö", &[1], &[], false);
     }
 
-    /// The grammar, tried at every position.
+    #[test]
+    fn code_mentions_nobody() {
+        check("`<@1>` `<@!2>` `<@&3>` `@everyone` ``` @here ```", &[], &[], false);
+        check("`code` <@1> ``more` code`` <@&3> ```\nblock\n``` @here", &[1], &[3], true);
+        check("``a ` @here`` `<@1>` <@2>", &[2], &[], false);
+        check("```\n@here <@1>\n```", &[], &[], false);
+        check("```js\n<@&3> `<@1>` \n```<@2>", &[2], &[], false);
+        check("` no end <@1> @here", &[1], &[], true);
+        check("``` no end <@1>", &[1], &[], false);
+        check("`` other end <@1> `", &[1], &[], false);
+        check(r"\`@here\` \`<@1>`", &[1], &[], true);
+        check("<@`1`> <@1`>`", &[], &[], false);
+        check("x`y`@here", &[], &[], true);
+    }
+
+    /// The grammar, tried at every position. Without code.
     fn naive(content: &str, max: usize) -> Named {
         let chars: Vec<char> = content.chars().collect();
-        let mut named =
-            Named { everyone: content.contains("@everyone") || content.contains("@here"), ..Named::default() };
+        let mut named = Named::default();
+        for at in 0..chars.len() {
+            for word in ["@everyone", "@here"] {
+                let rest: String = chars[at..].iter().collect();
+                let is_inner = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric() || *c == '_');
+                let before = if at == 0 { None } else { chars.get(at - 1) };
+                if rest.starts_with(word) && !is_inner(before) && !is_inner(chars.get(at + word.len())) {
+                    named.everyone = true;
+                }
+            }
+        }
         for at in 0..chars.len() {
             let text: String = chars[at..].iter().collect();
             let Some(end) = text.find('>') else { continue };
