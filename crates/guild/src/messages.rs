@@ -19,7 +19,7 @@ use crate::{
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
-    StickerId, StickerItem, UserId,
+    StickerId, StickerItem, User, UserId,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -156,21 +156,10 @@ impl Guild {
         // Nothing is refused from here on.
 
         let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
-        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), context.permissions, replied);
         let id: MessageId = self.next_id(now);
         let guild_id = self.guild_of_messages();
         let message = Message {
-            content: new.content.clone(),
-            tts: new.tts && context.can(Permissions::SEND_TTS_MESSAGES),
-            mention_everyone: mentions.everyone,
-            mentions: mentions.users,
-            mention_roles: mentions.roles,
-            embeds: new.embeds.clone(),
-            components: new.components.clone(),
-            attachments: self.with_ids(now, &new.attachments),
-            sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
             kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
-            flags: new.flags,
             message_reference: referenced.as_ref().map(|referenced| MessageReference {
                 message_id: referenced.id,
                 channel_id,
@@ -178,13 +167,40 @@ impl Guild {
             }),
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
+        let message = self.with_content(now, new, context.permissions, replied, message);
         self.record_sent(now, &context, &author, new.nonce.as_ref(), id);
         if context.channel.kind.is_thread() {
             self.open_thread(now, &context);
             self.join_by_writing(now, &context, author.user.id);
+            self.join_by_mention(now, &context, &message.mentions);
         }
         let nonce = new.nonce.as_ref().map(|nonce| (nonce, new.enforce_nonce));
         Ok(self.commit_message(now, &context, message, nonce, referenced))
+    }
+
+    /// `message` with the content of a new one. `permissions` and `replied`: see `resolve_mentions`.
+    pub(crate) fn with_content(
+        &mut self,
+        now: Now,
+        new: &NewMessage,
+        permissions: Permissions,
+        replied: Option<UserId>,
+        message: Message,
+    ) -> Message {
+        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), permissions, replied);
+        Message {
+            content: new.content.clone(),
+            tts: new.tts && permissions.contains(Permissions::SEND_TTS_MESSAGES),
+            mention_everyone: mentions.everyone,
+            mentions: mentions.users,
+            mention_roles: mentions.roles,
+            embeds: new.embeds.clone(),
+            components: new.components.clone(),
+            attachments: self.with_ids(now, &new.attachments),
+            sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
+            flags: new.flags,
+            ..message
+        }
     }
 
     /// Whether there is something in a message, and its stickers are the guild's.
@@ -420,8 +436,11 @@ impl Guild {
         if is_changed && changes_content {
             message.edited_timestamp = Some(now.unix);
         }
+        let is_new = |user: &&Arc<User>| before.mentions.iter().all(|other| other.id != user.id);
+        let newly_mentioned: Vec<_> = message.mentions.iter().filter(is_new).cloned().collect();
         let message = if is_changed { Arc::new(message) } else { before };
         if is_changed {
+            self.join_by_mention(now, &context, &newly_mentioned);
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.messages.change(key, version, |cached| cached.message = message.clone());

@@ -86,6 +86,14 @@ impl Guild {
         Ok(())
     }
 
+    /// Whether a webhook may write there: a thread that is archived and locked stays archived (T4).
+    pub(crate) fn need_reopenable(&self, context: &ChannelContext) -> Result<(), Refusal> {
+        match &context.channel.thread {
+            Some(thread) if thread.archived && thread.locked => Err(Refusal::LockedThread),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a message may be deleted there (T4).
     pub(crate) fn need_deletable(&self, context: &ChannelContext) -> Result<(), Refusal> {
         if is_locked(&context.channel) && !context.can(Permissions::MANAGE_THREADS) {

@@ -10,7 +10,9 @@
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, WebhookPatch, WebhookPost},
+    command::{
+        Actor, MessagePatch, MessageReply, NewMessage, NewThread, NewWebhook, Refusal, WebhookPatch, WebhookPost,
+    },
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -186,29 +188,32 @@ impl Guild {
         post: &WebhookPost,
     ) -> CommandResult<Box<MessageReply>> {
         let webhook = self.need_webhook(now, id, access)?;
-        let context = self.webhook_channel(now, &webhook, post.thread_id)?;
-        self.need_open(&context)?;
         let new: &NewMessage = &post.message;
+        let author = Arc::new(webhook.author(post.username.as_deref(), post.avatar.as_deref()));
+        let own = self.in_channel(now, Actor::System, webhook.channel_id)?;
+        match (&post.thread_name, post.thread_id, own.channel.kind.holds_posts()) {
+            (Some(_), _, false) => return Err(Refusal::NoPostsByWebhook.into()),
+            (Some(_), Some(_), true) => return Err(Refusal::PostOrThread.into()),
+            (None, None, true) => return Err(Refusal::NeedsPostOrThread.into()),
+            (Some(name), None, true) => {
+                let thread =
+                    NewThread { name: name.clone(), applied_tags: post.applied_tags.clone(), ..NewThread::default() };
+                return self.begin_webhook_post(now, &own, &thread, new, (author, id));
+            }
+            (None, _, _) => {}
+        }
+        let context = self.webhook_channel(now, &webhook, post.thread_id)?;
+        self.need_reopenable(&context)?;
         self.check_filled(new)?;
-        let sticker_items = self.sticker_items(&new.sticker_ids)?;
         // Nothing is refused from here on.
 
-        let author = Arc::new(webhook.author(post.username.as_deref(), post.avatar.as_deref()));
-        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), Permissions::ALL, None);
+        self.open_thread(now, &context);
         let message = Message {
-            content: new.content.clone(),
-            tts: new.tts,
-            mention_everyone: mentions.everyone,
-            mentions: mentions.users,
-            mention_roles: mentions.roles,
-            embeds: new.embeds.clone(),
-            components: new.components.clone(),
-            attachments: self.with_ids(now, &new.attachments),
-            sticker_items,
-            flags: new.flags,
             webhook_id: Some(id),
             ..Message::new(self.next_id(now), context.channel.id, self.structure.id(), author)
         };
+        let message = self.with_content(now, new, Permissions::ALL, None, message);
+        self.join_by_mention(now, &context, &message.mentions);
         Ok(self.commit_message(now, &context, message, new.nonce.as_ref().map(|nonce| (nonce, false)), None))
     }
 

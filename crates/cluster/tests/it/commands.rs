@@ -316,6 +316,7 @@ pub fn commands() -> Vec<Command> {
         DeleteWebhook => Command::DeleteWebhook(id(31), WebhookAccess::Actor(Actor::System));
         ExecuteWebhook => Command::ExecuteWebhook(id(31), token(), Box::new(WebhookPost {
             message: new_message(), username: text("other"), avatar: text("face"), thread_id: Some(id(200)),
+            thread_name: text("post"), applied_tags: vec![id(60)],
         }));
         ReadWebhookMessage => Command::ReadWebhookMessage(id(31), token(), Some(id(200)), id(5_000));
         EditWebhookMessage => Command::EditWebhookMessage(id(31), token(), None, id(5_000), Box::new(message_patch()));
@@ -477,6 +478,9 @@ pub fn refusals() -> Vec<Refusal> {
         ArchivedThread => Refusal::ArchivedThread;
         LockedThread => Refusal::LockedThread;
         TagRequired => Refusal::TagRequired;
+        NeedsPostOrThread => Refusal::NeedsPostOrThread;
+        PostOrThread => Refusal::PostOrThread;
+        NoPostsByWebhook => Refusal::NoPostsByWebhook;
         NotInDirect => Refusal::NotInDirect;
         CannotMessage => Refusal::CannotMessage;
         TooManyDirects => Refusal::TooManyDirects;

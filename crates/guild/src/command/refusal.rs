@@ -156,6 +156,15 @@ pub enum Refusal {
     /// The forum requires a tag for each post.
     #[error("A tag is required to create a forum post in this channel")]
     TagRequired,
+    /// A webhook of a forum has to name a post.
+    #[error("Webhooks posted to forum channels must have a thread_name or thread_id")]
+    NeedsPostOrThread,
+    /// A webhook opens a post or writes in one.
+    #[error("Webhooks posted to forum channels cannot have both a thread_name and thread_id")]
+    PostOrThread,
+    /// The webhook's channel has no posts.
+    #[error("Webhooks can only create threads in forum channels")]
+    NoPostsByWebhook,
     /// Direct messages do not support this.
     #[error("Cannot execute action on a DM channel")]
     NotInDirect,
@@ -238,6 +247,9 @@ impl Refusal {
             Self::ArchivedThread => (403, 50083),
             Self::LockedThread => (403, 160_005),
             Self::TagRequired => (400, 40067),
+            Self::NeedsPostOrThread => (400, 220_001),
+            Self::PostOrThread => (400, 220_002),
+            Self::NoPostsByWebhook => (400, 220_003),
             Self::MissingAccess => (403, 50001),
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),

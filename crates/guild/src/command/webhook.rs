@@ -1,7 +1,7 @@
 //! Webhooks: made, changed, and what they post.
 
 use super::{NewMessage, some};
-use guildhall_model::{ChannelId, WebhookId};
+use guildhall_model::{ChannelId, Id, WebhookId};
 use serde::{Deserialize, Serialize};
 
 /// A webhook to be made.
@@ -29,7 +29,7 @@ pub struct WebhookPatch {
 }
 
 /// Something to be posted by a webhook. Lengths and counts were checked by the caller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WebhookPost {
     pub message: NewMessage,
     /// Signed with this instead.
@@ -38,4 +38,9 @@ pub struct WebhookPost {
     pub avatar: Option<String>,
     /// Into this thread of its channel.
     pub thread_id: Option<ChannelId>,
+    /// As the first message of a post of this name, in a forum.
+    pub thread_name: Option<String>,
+    /// Tags of that post.
+    #[serde(default)]
+    pub applied_tags: Vec<Id<()>>,
 }

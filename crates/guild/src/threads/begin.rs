@@ -1,19 +1,19 @@
-//! Threads that are begun: from a message, from nothing, as a post of a forum.
+//! Threads that are begun: from a message, from nothing, as a post of a forum by a member or a webhook.
 //!
-//! Owns        `CreateThread`.
+//! Owns        `CreateThread`; the post of `ExecuteWebhook`.
 
 use super::Members;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, NewThread, Refusal, ThreadReply},
+    command::{Actor, MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
 use guildhall_guild_protocol::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
-    AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Member, Message, MessageId,
-    MessageReference, Permissions, ThreadFields, ThreadMember,
+    AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Id, Member, Message, MessageId,
+    MessageReference, Permissions, ThreadFields, ThreadMember, User, UserId, WebhookId,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -40,10 +40,7 @@ impl Guild {
             ChannelType::PrivateThread => Permissions::CREATE_PRIVATE_THREADS,
             _ => Permissions::CREATE_PUBLIC_THREADS,
         })?;
-        let limits = &self.limits;
-        if self.threads.active_count() >= limits.active_threads_max || self.threads.len() >= limits.threads_max {
-            return Err(Refusal::TooManyThreads.into());
-        }
+        self.need_room_for_thread()?;
         let starter = match new.from {
             Some(message_id) => {
                 parent.need_history()?;
@@ -76,38 +73,7 @@ impl Guild {
             Some(message_id) => message_id.cast(),
             None => self.next_id(now),
         };
-        let thread = Channel {
-            parent_id: Some(parent_id),
-            rate_limit_per_user: new
-                .rate_limit_per_user
-                .or(parent.channel.default_thread_rate_limit_per_user)
-                .unwrap_or_default(),
-            thread: Some(Box::new(ThreadFields {
-                owner_id: owner.user.id,
-                archived: false,
-                archive_timestamp: now.unix,
-                auto_archive_duration: new
-                    .auto_archive_duration
-                    .or(parent.channel.default_auto_archive_duration)
-                    .unwrap_or(AUTO_ARCHIVE_MIN),
-                locked: false,
-                invitable: new.invitable && kind == ChannelType::PrivateThread,
-                message_count: 0,
-                total_message_sent: 0,
-                applied_tags,
-            })),
-            ..Channel::new(thread_id, self.structure.id(), kind, &new.name)
-        };
-        let own = ThreadMember { thread_id, user_id: owner.user.id, join_timestamp: now.unix, flags: 0 };
-        let members: Members = Arc::new([(own.user_id, own)].into());
-        let entry = ThreadEntry { channel: Arc::new(thread), members };
-        self.threads.add(now, entry.clone());
-        self.write(Write::PutChannel(entry.channel.clone()));
-        self.put_resource(GuildResource::ThreadMember(own));
-        let replica_update = ReplicaUpdate::Thread(thread_id, Some(entry.clone()));
-        let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
-        self.publish_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
-        self.publish_thread_members(&entry, Some(own), None);
+        let entry = self.add_thread(now, &parent, (thread_id, kind), new, applied_tags, (owner.user.id, true));
         let mut began_from = None;
         if let Some(starter) = starter {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
@@ -125,30 +91,108 @@ impl Guild {
             );
         }
         if let Some(post) = &new.message {
-            let context = self.in_thread(now, Actor::System, thread_id)?;
-            let context = ChannelContext { channel: context.channel, ..parent.clone() };
-            let allowed = post.allowed_mentions.as_ref();
-            let mentions = self.resolve_mentions(&post.content, allowed, context.permissions, None);
-            let message = Message {
-                content: post.content.clone(),
-                mention_everyone: mentions.everyone,
-                mentions: mentions.users,
-                mention_roles: mentions.roles,
-                embeds: post.embeds.clone(),
-                components: post.components.clone(),
-                attachments: self.with_ids(now, &post.attachments),
-                sticker_items: self.sticker_items(&post.sticker_ids).unwrap_or_default(),
-                flags: post.flags,
-                // The post's first message has the post's id.
-                ..Message::new(thread_id.cast(), thread_id, self.structure.id(), owner.user.clone())
-            };
-            let nonce = post.nonce.as_ref().map(|nonce| (nonce, false));
-            self.commit_message(now, &context, message, nonce, None);
+            self.put_first_message(now, &parent, &entry, post, (owner.user.clone(), None));
         }
         self.announce_thread(now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
         self.log(now, actor, logged.made(audit::of_channel(&entry.channel)));
         self.thread_reply(thread_id, actor)
+    }
+
+    fn need_room_for_thread(&self) -> Result<(), Refusal> {
+        let limits = &self.limits;
+        let is_full =
+            self.threads.active_count() >= limits.active_threads_max || self.threads.len() >= limits.threads_max;
+        if is_full { Err(Refusal::TooManyThreads) } else { Ok(()) }
+    }
+
+    /// Opens a post in a webhook's forum, with its first message. The webhook is its owner, and no member of it.
+    pub(crate) fn begin_webhook_post(
+        &mut self,
+        now: Now,
+        parent: &ChannelContext,
+        new: &NewThread,
+        first: &NewMessage,
+        (author, webhook_id): (Arc<User>, WebhookId),
+    ) -> CommandResult<Box<MessageReply>> {
+        self.need_room_for_thread()?;
+        self.check_filled(first)?;
+        // A webhook chooses tags as a member without MANAGE_THREADS does.
+        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, false)?;
+        // Nothing is refused from here on.
+
+        let thread_id: ChannelId = self.next_id(now);
+        let kind = ChannelType::PublicThread;
+        let owner = (webhook_id.cast(), false);
+        let entry = self.add_thread(now, parent, (thread_id, kind), new, applied_tags, owner);
+        Ok(self.put_first_message(now, parent, &entry, first, (author, Some(webhook_id))))
+    }
+
+    /// Stores and publishes a new thread. `joins`: whether its owner is its first member.
+    fn add_thread(
+        &mut self,
+        now: Now,
+        parent: &ChannelContext,
+        (thread_id, kind): (ChannelId, ChannelType),
+        new: &NewThread,
+        applied_tags: Vec<Id<()>>,
+        (owner_id, joins): (UserId, bool),
+    ) -> ThreadEntry {
+        let thread = Channel {
+            parent_id: Some(parent.channel.id),
+            rate_limit_per_user: new
+                .rate_limit_per_user
+                .or(parent.channel.default_thread_rate_limit_per_user)
+                .unwrap_or_default(),
+            thread: Some(Box::new(ThreadFields {
+                owner_id,
+                archived: false,
+                archive_timestamp: now.unix,
+                auto_archive_duration: new
+                    .auto_archive_duration
+                    .or(parent.channel.default_auto_archive_duration)
+                    .unwrap_or(AUTO_ARCHIVE_MIN),
+                locked: false,
+                invitable: new.invitable && kind == ChannelType::PrivateThread,
+                message_count: 0,
+                total_message_sent: 0,
+                applied_tags,
+            })),
+            ..Channel::new(thread_id, self.structure.id(), kind, &new.name)
+        };
+        let own = joins.then_some(ThreadMember { thread_id, user_id: owner_id, join_timestamp: now.unix, flags: 0 });
+        let members: Members = Arc::new(own.iter().map(|own| (own.user_id, *own)).collect());
+        let entry = ThreadEntry { channel: Arc::new(thread), members };
+        self.threads.add(now, entry.clone());
+        self.write(Write::PutChannel(entry.channel.clone()));
+        if let Some(own) = own {
+            self.put_resource(GuildResource::ThreadMember(own));
+        }
+        let replica_update = ReplicaUpdate::Thread(thread_id, Some(entry.clone()));
+        let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
+        self.publish_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
+        if own.is_some() {
+            self.publish_thread_members(&entry, own, None);
+        }
+        entry
+    }
+
+    /// The first message of a post has the post's id. Whom it mentions joins.
+    fn put_first_message(
+        &mut self,
+        now: Now,
+        parent: &ChannelContext,
+        entry: &ThreadEntry,
+        first: &NewMessage,
+        (author, webhook_id): (Arc<User>, Option<WebhookId>),
+    ) -> Box<MessageReply> {
+        let thread_id = entry.channel.id;
+        let context = ChannelContext { channel: entry.channel.clone(), ..parent.clone() };
+        let message = Message { webhook_id, ..Message::new(thread_id.cast(), thread_id, self.structure.id(), author) };
+        let message = self.with_content(now, first, context.permissions, None, message);
+        self.join_by_mention(now, &context, &message.mentions);
+        let nonce = first.nonce.as_ref().map(|nonce| (nonce, false));
+        self.commit_message(now, &context, message, nonce, None)
     }
 
     /// Adds the starter message to the thread; a thread without one gets a notice in the channel. Posts of forums and

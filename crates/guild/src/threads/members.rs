@@ -1,4 +1,4 @@
-//! Members of threads: added, joined by writing, left, removed.
+//! Members of threads: added, joined by writing or by a mention, left, removed.
 //!
 //! Owns        `AddThreadMember`, `RemoveThreadMember`.
 //! Limits      `thread_members_max`.
@@ -10,9 +10,10 @@ use crate::{
 };
 use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
-    ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
+    ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, User, UserId,
 };
 use guildhall_stdx::Now;
+use std::sync::Arc;
 
 impl Guild {
     /// A thread that the actor can view, if it is open to changes of its members.
@@ -40,14 +41,7 @@ impl Guild {
         let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
         context.need_free()?;
         if !context.is(user_id) {
-            context.need(Permissions::SEND_MESSAGES)?;
-            let thread = entry.channel.thread.as_ref();
-            let may_invite = !entry.is_private()
-                || context.can(Permissions::MANAGE_THREADS)
-                || thread.is_some_and(|thread| thread.invitable || context.is(thread.owner_id));
-            if !may_invite {
-                return Err(Refusal::MissingPermissions.into());
-            }
+            need_to_invite(&context, &entry)?;
             // The added member must be able to view the thread.
             self.need_member(user_id)?;
             let parent_id = entry.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
@@ -90,6 +84,25 @@ impl Guild {
         let Some(entry) = self.threads.get(context.channel.id).cloned() else { return };
         if !entry.members.contains_key(&user_id) && entry.members.len() < self.limits.thread_members_max {
             self.add_to_thread(now, &entry, user_id);
+        }
+    }
+
+    /// Members that a message mentions join its thread if its author may add them, and they may view the parent. A
+    /// mentioned role adds nobody: finding its members takes time with the guild's. Costs O(mentions).
+    pub(crate) fn join_by_mention(&mut self, now: Now, context: &ChannelContext, mentioned: &[Arc<User>]) {
+        let Some(entry) = self.threads.get(context.channel.id) else { return };
+        let Some(parent_id) = entry.channel.parent_id.filter(|_| need_to_invite(context, entry).is_ok()) else {
+            return;
+        };
+        for user in mentioned {
+            let Some(entry) = self.threads.get(context.channel.id).cloned() else { return };
+            let has_room = entry.members.len() < self.limits.thread_members_max;
+            if has_room
+                && !entry.members.contains_key(&user.id)
+                && self.in_channel(now, Actor::User(user.id), parent_id).is_ok()
+            {
+                self.add_to_thread(now, &entry, user.id);
+            }
         }
     }
 
@@ -145,4 +158,14 @@ impl Guild {
         };
         self.publish(event, ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone())));
     }
+}
+
+/// Whether the actor may add others: SEND_MESSAGES, and in a private thread `invitable`, ownership or MANAGE_THREADS.
+fn need_to_invite(context: &ChannelContext, entry: &ThreadEntry) -> Result<(), Refusal> {
+    context.need(Permissions::SEND_MESSAGES)?;
+    let thread = entry.channel.thread.as_ref();
+    let may_invite = !entry.is_private()
+        || context.can(Permissions::MANAGE_THREADS)
+        || thread.is_some_and(|thread| thread.invitable || context.is(thread.owner_id));
+    if may_invite { Ok(()) } else { Err(Refusal::MissingPermissions) }
 }

@@ -291,7 +291,7 @@ impl Lab {
             Outcome::Reply(Ok(Reply::Webhook(webhook))) => webhook.id,
             other => panic!("{other:?}"),
         };
-        let post = WebhookPost { message: text("posted"), username: None, avatar: None, thread_id: None };
+        let post = WebhookPost { message: text("posted"), ..WebhookPost::default() };
         let token = WebhookAccess::Token("secret".to_owned());
         for command in [
             Command::ReadBan(stranger(0).id),

@@ -1,9 +1,12 @@
-//! Threads: starter messages, counters, and archiving by time.
+//! Threads: starter messages, counters, archiving by time, and members by mentions.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, ChannelPatch, Command, Guild, GuildLimits, NewThread, Outcome, Reply};
+use guildhall_guild::{
+    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MessagePatch, NewMessage, NewThread, Outcome,
+    Reply,
+};
 use guildhall_guild_protocol::{Payload, Published, ResourcePayload, ThreadEntry};
-use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Message, MessageId};
+use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Message, MessageId, Permissions, UserId};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -173,4 +176,91 @@ fn a1_many_at_once_are_closed_in_slices() {
     all.sort_unstable();
     threads.sort_unstable();
     assert_eq!(all, threads);
+}
+
+fn members(world: &mut World, thread: ChannelId) -> Vec<UserId> {
+    as_it_is(world, thread).members.keys().copied().collect()
+}
+
+fn begin_by(world: &mut World, by: UserId, parent: ChannelId, kind: ChannelType, invitable: bool) -> ChannelId {
+    let new = NewThread { name: "a thread".to_owned(), kind: Some(kind), invitable, ..NewThread::default() };
+    match world.by(by, Command::CreateThread(parent, Box::new(new))) {
+        Ok(Reply::Thread(thread)) => thread.0.channel.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn whom_a_message_mentions_joins_before_it_is_told() {
+    for kind in [ChannelType::PublicThread, ChannelType::PrivateThread] {
+        let mut world = World::populated();
+        let parent = world.text_channel();
+        let thread = begin_by(&mut world, ANA, parent, kind, true);
+        world.sent.clear();
+        world.say(ANA, thread, &format!("<@{BOB}> <@{BOB}> <@{NOBODY}> <@{ANA}> @everyone"));
+        let names = world.event_names();
+        assert_eq!(
+            names,
+            [EventName::ThreadMembersUpdate, EventName::ThreadCreate, EventName::MessageCreate],
+            "{kind:?}"
+        );
+        assert_eq!(members(&mut world, thread), [ANA, BOB]);
+        // Nobody joins again, nor is anybody told twice.
+        world.sent.clear();
+        world.say(ANA, thread, &format!("<@{BOB}>"));
+        assert_eq!(world.event_names(), [EventName::MessageCreate]);
+        // Who left is not brought back by a change of something else, but by another mention.
+        let said = world.say(ANA, thread, &format!("<@{BOB}>"));
+        world.by(BOB, Command::RemoveThreadMember(thread, BOB)).expect("he may leave");
+        let edit = |content: String| {
+            let patch = MessagePatch { content: Some(content), ..MessagePatch::default() };
+            Command::EditMessage(thread, said, Box::new(patch))
+        };
+        world.by(ANA, edit(format!("again <@{BOB}>"))).expect("she may");
+        assert_eq!(members(&mut world, thread), [ANA]);
+        world.by(ANA, edit(format!("<@{EVE}>"))).expect("she may");
+        assert_eq!(members(&mut world, thread), [ANA, EVE]);
+        world.by(ANA, edit(format!("<@{BOB}>"))).expect("she may");
+        assert_eq!(members(&mut world, thread), [ANA, BOB, EVE]);
+    }
+}
+
+#[test]
+fn a_mention_brings_in_only_whom_its_author_may_add() {
+    let mut world = World::populated();
+    let parent = world.text_channel();
+    let role = world.grant(EVE, Permissions::NONE, 1);
+    let mentionable = guildhall_guild::RolePatch { mentionable: Some(true), ..Default::default() };
+    world.system(Command::UpdateRole(role, Box::new(mentionable)));
+    let open = begin_by(&mut world, ANA, parent, ChannelType::PublicThread, true);
+    for content in [format!("<@&{role}>"), format!("`<@{EVE}>`"), "@everyone @here".to_owned()] {
+        world.say(ANA, open, &content);
+        assert_eq!(members(&mut world, open), [ANA], "{content}");
+    }
+    let none = NewMessage { allowed_mentions: Some(AllowedMentions::default()), ..text(&format!("<@{EVE}>")) };
+    world.try_say(ANA, open, none).expect("she may");
+    assert_eq!(members(&mut world, open), [ANA], "the author mentions nobody");
+    // Who cannot view the parent does not get into the thread.
+    let hidden = world.text_channel();
+    world.system(Command::PutOverwrite(hidden, deny_everyone(Permissions::VIEW_CHANNEL)));
+    world.system(Command::PutOverwrite(hidden, allow_member(ANA, Permissions::VIEW_CHANNEL)));
+    let secret = begin_by(&mut world, ANA, hidden, ChannelType::PublicThread, true);
+    world.say(ANA, secret, &format!("<@{EVE}>"));
+    assert_eq!(members(&mut world, secret), [ANA]);
+    // In a private thread that is not invitable, only its owner and moderators add others.
+    let closed = begin_by(&mut world, ANA, parent, ChannelType::PrivateThread, false);
+    world.say(ANA, closed, &format!("<@{BOB}>"));
+    world.say(BOB, closed, &format!("<@{EVE}>"));
+    assert_eq!(members(&mut world, closed), [ANA, BOB]);
+    world.grant(BOB, Permissions::MANAGE_THREADS, 2);
+    world.say(BOB, closed, &format!("<@{EVE}>"));
+    assert_eq!(members(&mut world, closed), [ANA, BOB, EVE]);
+    // A full thread takes the message and nobody else.
+    let limits = GuildLimits { thread_members_max: 1, ..GuildLimits::default() };
+    let mut world = World::with_limits(limits);
+    [ANA, BOB].into_iter().for_each(|id| world.join(id));
+    let parent = world.text_channel();
+    let full = begin_by(&mut world, ANA, parent, ChannelType::PublicThread, true);
+    world.say(ANA, full, &format!("<@{BOB}>"));
+    assert_eq!(members(&mut world, full), [ANA]);
 }

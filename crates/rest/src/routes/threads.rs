@@ -18,7 +18,7 @@ use axum::{
 use guildhall_guild::{ArchivedThreads, NewThread, ThreadList, ThreadReply, request};
 use guildhall_guild_protocol::ThreadEntry;
 use guildhall_model::{
-    ChannelId, ChannelType, Member, MessageId, ThreadMember, UserId,
+    ChannelId, ChannelType, Id, Member, MessageId, ThreadMember, UserId,
     from_gateway::{MessageBody, ThreadBody, ThreadMemberBody},
 };
 use serde::Serialize;
@@ -43,9 +43,14 @@ fn new_thread(form: &mut Form<'_>, from: Option<MessageId>) -> Option<NewThread>
         invitable: form.optional("invitable", form::boolean).unwrap_or(true),
         rate_limit_per_user: form.optional("rate_limit_per_user", channel_form::slow_mode),
         message: None,
-        applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)).unwrap_or_default(),
+        applied_tags: applied_tags(form),
         name: name?,
     })
+}
+
+/// Tags of a new post.
+pub(super) fn applied_tags(form: &mut Form<'_>) -> Vec<Id<()>> {
+    form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)).unwrap_or_default()
 }
 
 fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {

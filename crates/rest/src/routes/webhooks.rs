@@ -2,7 +2,7 @@
 //!
 //! Invariants  paths with a token need no account: the token authorizes. Their limit is counted per peer.
 
-use super::{Call, PathParams, message_form, render};
+use super::{Call, PathParams, channel_form, message_form, render, threads::applied_tags};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -219,9 +219,10 @@ pub(super) async fn execute(
     })?;
     let numbers = input.uploads.numbers();
     let (mut message, files) = message_form::new_message(&input.value, &numbers, ChannelId::new(0))?;
-    let (username, avatar) = form::object(&input.value, |form| {
+    let (username, avatar, thread_name, applied_tags) = form::object(&input.value, |form| {
         let username = form.optional("username", name);
-        Some((username, form.optional("avatar_url", avatar_url)))
+        let thread_name = form.optional("thread_name", |v| form::text(v, 1, channel_form::NAME_CHARS_MAX));
+        Some((username, form.optional("avatar_url", avatar_url), thread_name, applied_tags(form)))
     })?;
     if message.reply_to.is_some() {
         let fault = FieldError::new("UNSUPPORTED", "A webhook answers no messages.");
@@ -230,7 +231,8 @@ pub(super) async fn execute(
     let kept = input.uploads.keep(&api.media, webhook.channel_id, &files).await?;
     kept.put_into(&mut message);
     let viewer = named.viewer();
-    let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
+    let avatar = avatar.filter(|url| !url.is_empty());
+    let post = Box::new(WebhookPost { message, username, avatar, thread_id, thread_name, applied_tags });
     let reply = named.request(&api, |id, access| request::ExecuteWebhook(id, access, post)).await;
     let reply = kept.settled(reply).await?;
     Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })

@@ -186,7 +186,7 @@ impl World {
                 let content = format!("posted {}", self.rng.below(1_000));
                 let thread_id = self.rng.pick(&threads).filter(|_| self.rng.chance(0.5)).map(|id| ChannelId::new(*id));
                 let message = NewMessage { content, ..NewMessage::default() };
-                let post = WebhookPost { message, username: None, avatar: None, thread_id };
+                let post = WebhookPost { message, thread_id, ..WebhookPost::default() };
                 Command::ExecuteWebhook(webhook.id, access, Box::new(post))
             }
         };

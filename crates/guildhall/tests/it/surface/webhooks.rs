@@ -2,7 +2,7 @@
 
 use crate::{
     support::Http,
-    test_node::{EVERYTHING, TestNode},
+    test_node::{EVERYTHING, Person, TestNode},
 };
 use serde_json::{Value, json};
 
@@ -86,5 +86,134 @@ fn s21_2_an_avatar_url_is_a_link() {
     ] {
         let post = json!({"content": "hi", "avatar_url": url});
         assert_eq!(anybody.request("POST", &path, Some(&post)).unwrap().status, status, "{url}");
+    }
+}
+
+/// A webhook of a channel, and its path with the token.
+fn hook_of(owner: &Person, channel: &str) -> String {
+    let hook = owner.done("POST", &format!("/channels/{channel}/webhooks"), json!({"name": "feed"}));
+    format!("/webhooks/{}/{}", hook["id"].as_str().unwrap(), hook["token"].as_str().unwrap())
+}
+
+#[test]
+fn in_a_forum_it_opens_a_post_or_writes_in_one() {
+    let node = TestNode::new();
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bob, &bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    for kind in [15, 16] {
+        let new = json!({"name": "forum", "type": kind, "default_auto_archive_duration": 60,
+            "available_tags": [{"name": "news"}, {"name": "done", "moderated": true}]});
+        let forum = ana.done("POST", &format!("/guilds/{guild}/channels"), new);
+        let tags: Vec<&str> =
+            forum["available_tags"].as_array().unwrap().iter().map(|tag| tag["id"].as_str().unwrap()).collect();
+        let id = forum["id"].as_str().unwrap();
+        let hook = hook_of(&ana, id);
+        let wait = format!("{hook}?wait=true");
+        let post = json!({"content": format!("hi <@{}>", bob.id), "thread_name": "release 1", "applied_tags": [tags[0]],
+            "username": "builder"});
+        let message = ana.done("POST", &wait, post);
+        let thread = message["channel_id"].as_str().unwrap().to_owned();
+        assert_eq!((&message["id"], &message["author"]["username"]), (&json!(thread), &json!("builder")));
+        let created = client.event("THREAD_CREATE");
+        assert_eq!((&created["id"], &created["newly_created"]), (&json!(thread), &json!(true)));
+        assert_eq!(client.event("MESSAGE_CREATE")["content"], message["content"]);
+        let read = bob.get(&format!("/channels/{thread}"));
+        assert_eq!((&read["name"], &read["parent_id"]), (&json!("release 1"), &json!(id)));
+        assert_eq!((&read["applied_tags"], &read["owner_id"]), (&json!([tags[0]]), &message["author"]["id"]));
+        assert_eq!(read["thread_metadata"]["auto_archive_duration"], 60);
+        // The webhook is no member; whom it mentions is.
+        let members = bob.get(&format!("/channels/{thread}/thread-members"));
+        let members: Vec<&Value> = members.as_array().unwrap().iter().map(|of| &of["user_id"]).collect();
+        assert_eq!(members, [&json!(bob.id)]);
+        // The first message is the webhook's to read, change and delete.
+        let first = format!("{hook}/messages/{thread}?thread_id={thread}");
+        assert_eq!(ana.get(&first)["webhook_id"], message["webhook_id"]);
+        assert_eq!(ana.done("PATCH", &first, json!({"content": "changed"}))["content"], "changed");
+
+        let into = format!("{wait}&thread_id={thread}");
+        assert_eq!(ana.done("POST", &into, json!({"content": "more"}))["channel_id"], json!(thread));
+        ana.refused("POST", &wait, json!({"content": "x"}), 400, 220_001);
+        ana.refused("POST", &into, json!({"content": "x", "thread_name": "n"}), 400, 220_002);
+        for (body, status, code) in [
+            (json!({"content": "x", "thread_name": ""}), 400, 50035),
+            (json!({"content": "x", "thread_name": "n".repeat(101)}), 400, 50035),
+            (json!({"content": "x", "thread_name": "n", "applied_tags": ["5"]}), 400, 50035),
+            (json!({"content": "x", "thread_name": "n", "applied_tags": [tags[1]]}), 403, 50013),
+            (json!({"thread_name": "n"}), 400, 50006),
+        ] {
+            ana.refused("POST", &wait, body, status, code);
+        }
+        ana.done("PATCH", &format!("/channels/{id}"), json!({"flags": 16}));
+        ana.refused("POST", &wait, json!({"content": "x", "thread_name": "n"}), 400, 40067);
+        let active = bob.get(&format!("/guilds/{guild}/threads/active"));
+        let of_forum = active["threads"].as_array().unwrap().iter().filter(|thread| thread["parent_id"] == *id);
+        assert_eq!(of_forum.count(), 1, "what is refused opens nothing");
+    }
+    // Elsewhere there are no posts, and the text does not come out.
+    let text = format!("{}?wait=true", hook_of(&ana, &general));
+    let thread = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "t", "type": 11}));
+    let before = bob.get(&format!("/channels/{general}/messages")).as_array().unwrap().len();
+    let named = json!({"content": "x", "thread_name": "n"});
+    ana.refused("POST", &text, named.clone(), 400, 220_003);
+    ana.refused("POST", &format!("{text}&thread_id={}", thread["id"].as_str().unwrap()), named, 400, 220_003);
+    assert_eq!(bob.get(&format!("/channels/{general}/messages")).as_array().unwrap().len(), before);
+    // A thread of another channel is not the webhook's.
+    let other = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "other", "type": 15}));
+    let hook = hook_of(&ana, other["id"].as_str().unwrap());
+    let elsewhere = format!("{hook}?thread_id={}", thread["id"].as_str().unwrap());
+    ana.refused("POST", &elsewhere, json!({"content": "x"}), 404, 10003);
+}
+
+#[test]
+fn a_message_opens_an_archived_thread_unless_it_is_locked() {
+    let node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (_, general) = node.guild(&ana, &[&bob]);
+    let hook = hook_of(&ana, &general);
+    let thread = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "feed", "type": 11}));
+    let thread = thread["id"].as_str().unwrap().to_owned();
+    let path = format!("/channels/{thread}");
+    let into = format!("{hook}?wait=true&thread_id={thread}");
+    let is_archived = || bob.get(&path)["thread_metadata"]["archived"] == true;
+    let mut client = node.connect(&bob, EVERYTHING);
+
+    ana.done("PATCH", &path, json!({"archived": true}));
+    client.event("THREAD_UPDATE");
+    let said = ana.done("POST", &into, json!({"content": "x"}));
+    assert!(!is_archived());
+    assert_eq!(client.event("THREAD_UPDATE")["thread_metadata"]["archived"], false);
+    assert_eq!(client.event("MESSAGE_CREATE")["id"], said["id"], "after the thread is open");
+    // Anything else finds it closed, as for members.
+    ana.done("PATCH", &path, json!({"archived": true}));
+    let own = format!("{hook}/messages/{}?thread_id={thread}", said["id"].as_str().unwrap());
+    ana.refused("PATCH", &own, json!({"content": "y"}), 403, 50083);
+    ana.refused("POST", &into, json!({"content": ""}), 400, 50006);
+    assert!(is_archived());
+
+    ana.done("PATCH", &path, json!({"archived": false}));
+    ana.done("PATCH", &path, json!({"archived": true, "locked": true}));
+    ana.refused("POST", &into, json!({"content": "x"}), 403, 160_005);
+    assert!(is_archived());
+    ana.done("PATCH", &path, json!({"archived": false}));
+    ana.done("POST", &into, json!({"content": "x"}));
+}
+
+#[test]
+fn code_in_its_messages_mentions_nobody() {
+    let node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (_, general) = node.guild(&ana, &[&bob]);
+    let hook = hook_of(&ana, &general);
+    let text = |code: &str| json!({"content": format!("{code}<@{}> @here{code}", bob.id)});
+    let mentions =
+        |message: &Value| (message["mentions"].as_array().unwrap().len(), message["mention_everyone"] == true);
+    for code in ["`", "``", "```", "````"] {
+        let said = ana.done("POST", &format!("{hook}?wait=true"), text(code));
+        assert_eq!(mentions(&said), (0, false), "{said}");
+        let own = format!("{hook}/messages/{}", said["id"].as_str().unwrap());
+        assert_eq!(mentions(&ana.done("PATCH", &own, text(""))), (1, true));
+        assert_eq!(mentions(&ana.done("PATCH", &own, text(code))), (0, false));
     }
 }
