@@ -347,8 +347,7 @@ impl Guild {
             self.put_member_for(now, EventName::GuildMemberAdd, rule, member);
             return Put::Added;
         };
-        let member = self.put_member(now, EventName::GuildMemberUpdate, member);
-        self.refresh_voice(&member);
+        self.put_member(now, EventName::GuildMemberUpdate, member);
         Put::Changed
     }
 

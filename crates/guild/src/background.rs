@@ -4,13 +4,14 @@
 //! Doors       `Guild::begin_background_task`; `run_background_task` from `Guild::handle_timer`.
 //! Invariants  H1 each task gets its share: a long one does not delay the others. H2 one step handles at most
 //!             `STEP_ITEMS` items, or `WATCHED_STEP_ITEMS` if it has no outputs.
-//! Limits      one per relay id; those of commands: `slow_commands_max`.
+//! Limits      one per relay id; one `VoicePass`; those of commands: `slow_commands_max`.
 
 use crate::{
     bulk::{Bulk, ClosingChannel},
     job::JobId,
     machine::Guild,
     member_lists::Watched,
+    voice::VoicePass,
 };
 use guildhall_guild_protocol::{RelayId, SessionKey};
 use guildhall_stdx::{Instant, Now};
@@ -43,12 +44,14 @@ pub(crate) enum BackgroundTask {
     CloseChannel(ClosingChannel),
     /// Changes or removes many members.
     Bulk(Box<Bulk>),
+    /// Compares voice states with permissions that changed.
+    VoicePass(VoicePass),
 }
 
 impl BackgroundTask {
     fn command(&self) -> Option<JobId> {
         match self {
-            Self::RelayGone(_) => None,
+            Self::RelayGone(_) | Self::VoicePass(_) => None,
             Self::CloseChannel(closing) => Some(closing.command),
             Self::Bulk(bulk) => Some(bulk.command),
         }
@@ -92,6 +95,12 @@ impl Guild {
         self.background.due_at.get_or_insert(now.instant);
     }
 
+    /// Begins a pass over the users in voice, in place of one that has not ended.
+    pub(crate) fn replace_voice_pass(&mut self, now: Now, pass: VoicePass) {
+        self.background.queue.retain(|task| !matches!(task, BackgroundTask::VoicePass(_)));
+        self.begin_background_task(now, BackgroundTask::VoicePass(pass));
+    }
+
     /// Removes a relay's sessions up to this incarnation; the first step at once.
     pub(crate) fn relay_gone(&mut self, now: Now, relay: RelayId, epoch: u32) {
         let mut watched = self.lists.remove_relay(now.instant, relay);
@@ -121,6 +130,7 @@ impl Guild {
                 self.close_channel(now, closing).map(BackgroundTask::CloseChannel)
             }
             Some(BackgroundTask::Bulk(bulk)) => self.bulk_step(now, bulk).map(BackgroundTask::Bulk),
+            Some(BackgroundTask::VoicePass(pass)) => self.voice_step(now, &pass).map(BackgroundTask::VoicePass),
         };
         self.background.queue.extend(rest);
         self.background.due_at = (!self.background.queue.is_empty()).then(|| now.instant.after_ms(STEP_EVERY_MS));

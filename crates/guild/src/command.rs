@@ -32,7 +32,7 @@ pub use refusal::Refusal;
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
 pub use request::{ChannelReply, HistoryGrant, PublishReply, ReplyValue, Request, Upserted};
 pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
-pub use stage::StageContent;
+pub use stage::{StageContent, VoiceStatePatch};
 pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, NewRole, RolePatch};
 pub use thread::{ArchivedThreads, NewThread};
 pub use webhook::{NewWebhook, WebhookPatch, WebhookPost};
@@ -252,6 +252,10 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+    /// Voice state of a user in a channel that the actor can view, or of the actor.
+    ReadVoiceState(UserId),
+    /// On a stage: requests to speak, or changes who speaks.
+    UpdateVoiceState(UserId, VoiceStatePatch),
     /// Commands that only direct messages have.
     Direct(DirectCommand),
     /// What only backends ask. System only.
@@ -285,9 +289,12 @@ impl Command {
                 | Self::ReadWebhook(..)
                 | Self::ListWebhooks(_)
                 | Self::ReadWebhookMessage(..)
+                | Self::ReadVoiceState(_)
         );
-        let is_transient = matches!(self, Self::StartTyping(_) | Self::ShowPresence(..) | Self::ShowVoice(..))
-            || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. } | BackendCommand::CompareMembers(_)));
+        let is_transient = matches!(
+            self,
+            Self::StartTyping(_) | Self::ShowPresence(..) | Self::ShowVoice(..) | Self::UpdateVoiceState(..)
+        ) || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. } | BackendCommand::CompareMembers(_)));
         !is_read && !is_transient
     }
 

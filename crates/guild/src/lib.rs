@@ -67,8 +67,8 @@ pub use command::{
     GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan,
     NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
     NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction,
-    RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, WebhookPatch,
-    WebhookPost, request,
+    RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch,
+    WebhookPatch, WebhookPost, request,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};

@@ -365,7 +365,9 @@ impl Guild {
             Prune(prune) => self.prune(now, actor, prune),
             BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
-            ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            ShowVoice(user, channel) => self.show_voice(now, actor, *user, *channel),
+            ReadVoiceState(user) => self.read_voice_state(now, actor, *user),
+            UpdateVoiceState(user, patch) => self.update_voice_state(now, actor, *user, patch),
             ;
             Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
             Command::Backend(command) => self.run_backend(now, actor, command),
@@ -593,8 +595,12 @@ impl Guild {
     /// Changes base fields, roles or channels, and returns the new whole.
     pub(crate) fn change_structure(&mut self, now: Now, change: impl FnOnce(&mut GuildStructure)) -> ReplicaUpdate {
         self.touch();
+        let before = (!self.voice.is_empty()).then(|| self.structure.clone());
         change(Arc::make_mut(&mut self.structure));
         self.lists_follow_structure(now);
+        if let Some(before) = before {
+            self.voice_follows_structure(now, &before);
+        }
         ReplicaUpdate::Structure(self.structure.clone())
     }
 }

@@ -66,6 +66,7 @@ impl Guild {
         let member = self.store_member(now, member);
         let event = self.event(name, rule, Payload::Member(member.clone())).always_to(user_id).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, Some(member.clone())));
+        self.refresh_voice(now, &member);
         member
     }
 
@@ -137,7 +138,6 @@ impl Guild {
             true => self.put_member(now, EventName::GuildMemberUpdate, member),
             false => before.clone(),
         };
-        self.refresh_voice(&member);
         match &destination {
             Some(Some(channel)) => self.move_in_voice(now, &member, channel),
             Some(None) => self.leave_voice(user_id),
@@ -186,11 +186,16 @@ impl Guild {
         guild_context.need_above(Rank::of(&role))
     }
 
-    /// Has the actor this permission where the target is in voice, or else in the guild?
+    /// Has the actor this permission where the target is in voice? Who is in a channel that the actor cannot view is
+    /// not in voice for them. The system may change who is not.
     fn check_in_voice(&self, now: Now, actor: Actor, target: UserId, permission: Permissions) -> Result<(), Refusal> {
-        match self.voice.user_channel(target) {
-            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(permission),
-            None => self.in_guild(now, actor)?.need(permission),
+        match self.voice.user_channel(target).map(|channel_id| self.in_channel(now, actor, channel_id)) {
+            Some(Ok(context)) => context.need(permission),
+            Some(Err(_)) | None => {
+                let guild_context = self.in_guild(now, actor)?;
+                guild_context.need(permission)?;
+                if guild_context.is_system() { Ok(()) } else { Err(Refusal::NotInVoice) }
+            }
         }
     }
 

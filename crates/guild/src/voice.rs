@@ -1,19 +1,26 @@
 //! Voice: which user is connected to which voice channel. No media.
 //!
-//! Owns        `VoiceTable`; the rules of reference.md §9.
-//! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; members and channels call in when they change.
+//! Owns        `VoiceTable`; the rules of reference.md §9; who is suppressed; `ReadVoiceState`, `UpdateVoiceState`, by
+//!             which the audience of a stage becomes speakers.
+//! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; `refresh_voice` when a member changes,
+//!             `voice_follows_structure` when roles, channels or the guild change.
 //! Invariants  V1 a user has at most one voice state in the guild, and each connected session belongs to its user. V2
 //!             members who can view only the channel that was left see the user leave; members who can view the new one
-//!             see them once. V3 a request without permission is ignored.
+//!             see them once. V3 a request without permission is ignored. V4 outside of stages a user is suppressed
+//!             exactly while they lack SPEAK in the channel, or it is the AFK channel. (tests `v4_*`)
 //! Limits      a channel's `user_limit`; a channel that is being deleted refuses users. Losing VIEW_CHANNEL or CONNECT
-//!             does not end a connection.
+//!             does not end a connection. After a change of roles or channels V4 is restored `STEP_ITEMS` users at a
+//!             time; after the end of a time-out by the user's next change.
 //! Not here    the rule that a user account is in voice in one guild only: a guild cannot see others.
 
 use crate::{
-    command::{Actor, Refusal},
+    background::STEP_ITEMS,
+    command::{Actor, Refusal, VoiceStatePatch},
     machine::{CommandResult, Guild},
 };
-use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
+use guildhall_guild_protocol::{
+    AudienceRule, GuildStructure, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry,
+};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
@@ -22,6 +29,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+/// A time in the past by less than this is the present: clocks differ. Milliseconds.
+const CLOCKS_APART_MS_MAX: i64 = 60_000;
+
+/// A pass over the users in voice after a change of roles, channels or the guild.
+#[derive(Debug)]
+pub(crate) struct VoicePass {
+    /// The last user who was looked at; none at the start.
+    after: UserId,
+}
 
 /// Users in voice.
 #[derive(Debug, Default)]
@@ -102,10 +119,9 @@ impl Guild {
         let before = self.voice.user_state(user_id);
         let is_here = self.voice.user_channel(user_id) == Some(channel_id);
         let is_same_session = self.voice.sessions.get(&user_id) == Some(&key);
-        let suppress = if is_here {
-            before.is_some_and(|before| before.suppress)
-        } else {
-            let permissions = self.permissions_in(now, &member, &channel);
+        let permissions = self.permissions_in(now, &member, &channel);
+        let kept = before.filter(|_| is_here).cloned();
+        if !is_here {
             if self.is_closing(channel_id) {
                 return;
             }
@@ -115,8 +131,7 @@ impl Guild {
             {
                 return;
             }
-            is_audience(&channel, permissions)
-        };
+        }
         let state = VoiceState {
             channel_id: Some(channel_id),
             session_id,
@@ -125,7 +140,11 @@ impl Guild {
             self_deaf: update.self_deaf,
             self_mute: update.self_mute,
             self_video: update.self_video,
-            suppress,
+            suppress: match (&kept, channel.kind) {
+                (Some(kept), ChannelType::Stage) => kept.suppress,
+                _ => self.is_suppressed(&channel, permissions),
+            },
+            request_to_speak_timestamp: kept.and_then(|kept| kept.request_to_speak_timestamp),
             ..VoiceState::new(user_id)
         };
         self.set_voice(state, Some(key));
@@ -198,25 +217,133 @@ impl Guild {
         if state.channel_id == Some(channel.id) {
             return;
         }
-        let suppress = is_audience(channel, self.permissions_in(now, member, channel));
-        self.set_voice(VoiceState { channel_id: Some(channel.id), suppress, ..VoiceState::clone(&state) }, session);
+        let moved = VoiceState {
+            channel_id: Some(channel.id),
+            suppress: self.is_suppressed(channel, self.permissions_in(now, member, channel)),
+            request_to_speak_timestamp: None,
+            ..VoiceState::clone(&state)
+        };
+        self.set_voice(moved, session);
         if let Some(session) = session {
             self.send_voice_server(user_id, session);
         }
     }
 
-    /// Updates a voice state to the member's server mute and deafen.
-    pub(crate) fn refresh_voice(&mut self, member: &Member) {
-        let Some(state) = self.voice.user_state(member.user.id).cloned() else { return };
-        let session = self.voice.sessions.get(&member.user.id).copied();
-        if (state.mute, state.deaf) != (member.mute, member.deaf) {
-            let state = VoiceState { mute: member.mute, deaf: member.deaf, ..VoiceState::clone(&state) };
+    /// Whether a user with these permissions in a channel is suppressed when they come there (V4). On a stage they are
+    /// the audience at first, unless they may mute others.
+    fn is_suppressed(&self, channel: &Channel, permissions: Permissions) -> bool {
+        match channel.kind {
+            ChannelType::Stage => !permissions.contains(Permissions::MUTE_MEMBERS),
+            _ => self.structure.guild.afk_channel_id == Some(channel.id) || !permissions.contains(Permissions::SPEAK),
+        }
+    }
+
+    /// Updates a voice state to the member's server mute and deafen, and to their permissions.
+    pub(crate) fn refresh_voice(&mut self, now: Now, member: &Member) {
+        let user_id = member.user.id;
+        let Some(before) = self.voice.user_state(user_id).cloned() else { return };
+        let channel = before.channel_id.and_then(|id| self.structure.channels.get(&id));
+        let suppress = match channel.filter(|channel| channel.kind != ChannelType::Stage) {
+            Some(channel) => self.is_suppressed(channel, self.permissions_in(now, member, channel)),
+            None => before.suppress,
+        };
+        let state = VoiceState { mute: member.mute, deaf: member.deaf, suppress, ..VoiceState::clone(&before) };
+        if state != *before {
+            let session = self.voice.sessions.get(&user_id).copied();
             self.set_voice(state, session);
         }
     }
 
+    /// Begins a pass over the users in voice if their permissions may differ from before.
+    pub(crate) fn voice_follows_structure(&mut self, now: Now, before: &GuildStructure) {
+        let is_same = Arc::ptr_eq(&before.roles, &self.structure.roles)
+            && Arc::ptr_eq(&before.channels, &self.structure.channels)
+            && before.guild.owner_id == self.structure.guild.owner_id
+            && before.guild.afk_channel_id == self.structure.guild.afk_channel_id;
+        if !is_same {
+            self.replace_voice_pass(now, VoicePass { after: UserId::new(0) });
+        }
+    }
+
+    /// Looks at the next users in voice. Returns the rest.
+    pub(crate) fn voice_step(&mut self, now: Now, pass: &VoicePass) -> Option<VoicePass> {
+        let users: Vec<UserId> = self.voice.entries.iter_after(pass.after).map(|(id, _)| id).take(STEP_ITEMS).collect();
+        for user_id in &users {
+            if let Some(member) = self.member(*user_id) {
+                self.refresh_voice(now, &member);
+            }
+        }
+        let after = *users.last().filter(|_| users.len() == STEP_ITEMS)?;
+        Some(VoicePass { after })
+    }
+
+    /// Voice state of a user in a channel that the actor can view; their own wherever they are.
+    fn need_voice_state(&self, now: Now, actor: Actor, user_id: UserId) -> Result<VoiceEntry, Refusal> {
+        let guild_context = self.in_guild(now, actor)?;
+        let entry = self.voice.entries.get(user_id).ok_or(Refusal::UnknownVoiceState)?;
+        let can_view = |channel_id| self.in_channel(now, actor, channel_id).is_ok();
+        if guild_context.is(user_id) || entry.state.channel_id.is_some_and(can_view) {
+            Ok(entry.clone())
+        } else {
+            Err(Refusal::UnknownVoiceState)
+        }
+    }
+
+    pub(crate) fn read_voice_state(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Box<VoiceEntry>> {
+        Ok(Box::new(self.need_voice_state(now, actor, user_id)?))
+    }
+
+    /// Of users on a stage. They step back and withdraw their request as they like, request to speak with
+    /// REQUEST_TO_SPEAK, and speak when somebody with MUTE_MEMBERS lets them.
+    pub(crate) fn update_voice_state(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        user_id: UserId,
+        patch: &VoiceStatePatch,
+    ) -> CommandResult<()> {
+        let entry = self.need_voice_state(now, actor, user_id)?;
+        let before = entry.state;
+        let Some(channel_id) = before.channel_id else { return Err(Refusal::UnknownVoiceState.into()) };
+        if patch.channel_id.is_some_and(|wanted| wanted != channel_id) {
+            return Err(Refusal::NotInVoice.into());
+        }
+        let context = self.in_channel(now, actor, channel_id)?;
+        if context.channel.kind != ChannelType::Stage {
+            return Err(Refusal::WrongChannelType.into());
+        }
+        let is_own = context.is(user_id);
+        let mut state = VoiceState::clone(&before);
+        if let Some(suppress) = patch.suppress {
+            if !is_own || !suppress {
+                context.need(Permissions::MUTE_MEMBERS)?;
+            }
+            state.suppress = suppress;
+            // Others' leave to speak is an invitation, which clients show by this time. Bots need none.
+            let is_invitation = !suppress && !is_own && !entry.member.user.bot;
+            state.request_to_speak_timestamp = is_invitation.then_some(now.unix);
+        } else if !is_own {
+            context.need(Permissions::MUTE_MEMBERS)?;
+        }
+        if let Some(requested_at) = patch.request_to_speak_timestamp.filter(|_| is_own) {
+            if let Some(requested_at) = requested_at {
+                context.need(Permissions::REQUEST_TO_SPEAK)?;
+                if requested_at.0 < now.unix.0 - CLOCKS_APART_MS_MAX {
+                    return Err(Refusal::InvalidForm("request_to_speak_timestamp").into());
+                }
+            }
+            state.request_to_speak_timestamp = requested_at;
+        }
+        if state != *before {
+            let session = self.voice.sessions.get(&user_id).copied();
+            self.set_voice(state, session);
+        }
+        Ok(())
+    }
+
     pub(crate) fn show_voice(
         &mut self,
+        now: Now,
         actor: Actor,
         user_id: UserId,
         channel_id: Option<ChannelId>,
@@ -236,18 +363,16 @@ impl Guild {
         if self.is_closing(channel_id) {
             return Err(Refusal::UnknownChannel.into());
         }
+        let permissions = self.permissions_in(now, &member, channel);
         let state = VoiceState {
             channel_id: Some(channel_id),
             session_id: format!("{user_id:032}"),
             deaf: member.deaf,
             mute: member.mute,
+            suppress: channel.kind != ChannelType::Stage && self.is_suppressed(channel, permissions),
             ..VoiceState::new(user_id)
         };
         self.set_voice(state, None);
         Ok(())
     }
-}
-
-fn is_audience(channel: &Channel, permissions: Permissions) -> bool {
-    channel.kind == ChannelType::Stage && !permissions.contains(Permissions::MUTE_MEMBERS)
 }

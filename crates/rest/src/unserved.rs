@@ -65,7 +65,6 @@ const TEMPLATES: &[&str] = &[
     "/guilds/{guild_id}/templates",
     "/guilds/{guild_id}/templates/{code}",
     "/guilds/{guild_id}/vanity-url",
-    "/guilds/{guild_id}/voice-states/{user_id}",
     "/guilds/{guild_id}/welcome-screen",
     "/guilds/{guild_id}/widget",
     "/guilds/{guild_id}/widget.json",

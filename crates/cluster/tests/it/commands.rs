@@ -11,7 +11,8 @@ use guildhall_guild::{
     MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild,
     NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Prune,
     PublicationId, ReactionCount, Refusal, Reply, ReplyTo, RoleAction, RoleChange, RolePatch, RolesPut,
-    ScheduledEventContent, StageContent, StickerPatch, ThreadList, WebhookAccess, WebhookPatch, WebhookPost,
+    ScheduledEventContent, StageContent, StickerPatch, ThreadList, VoiceStatePatch, WebhookAccess, WebhookPatch,
+    WebhookPost,
 };
 use guildhall_model::{
     AuditAction, Ban, ChannelType, InviteCode, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
@@ -329,6 +330,10 @@ pub fn commands() -> Vec<Command> {
         } }));
         ShowPresence => Command::ShowPresence(id(7), Some(presence()));
         ShowVoice => Command::ShowVoice(id(7), Some(id(100)));
+        ReadVoiceState => Command::ReadVoiceState(id(7));
+        UpdateVoiceState => Command::UpdateVoiceState(id(7), VoiceStatePatch {
+            channel_id: Some(id(100)), suppress: Some(false), request_to_speak_timestamp: Some(Some(at(1))),
+        });
         Direct => Command::Direct(DirectCommand::Open);
         Backend => Command::Backend(Box::new(backend_commands().swap_remove(0)));
         WithReason => Command::WithReason("why".into(), Box::new(Command::Ban(Box::new(NewBan {
@@ -339,6 +344,11 @@ pub fn commands() -> Vec<Command> {
     examples.extend(backend_commands().into_iter().map(|command| Command::Backend(Box::new(command))));
     // Fields that are to be emptied, and such that stay as they are.
     examples.extend([
+        Command::UpdateVoiceState(
+            id(7),
+            VoiceStatePatch { request_to_speak_timestamp: Some(None), ..VoiceStatePatch::default() },
+        ),
+        Command::UpdateVoiceState(id(7), VoiceStatePatch::default()),
         Command::UpdateGuild(Box::new(guild_patch(false))),
         Command::UpdateGuild(Box::default()),
         Command::UpdateRole(id(901), Box::new(role_patch(false))),
@@ -428,6 +438,7 @@ pub fn replies() -> Vec<Reply> {
         Imported => Reply::Imported(Box::new(Imported { added: user_ids(), changed: 2, unchanged: 3 }));
         RolesPut => Reply::RolesPut(RolesPut { added: 1, changed: 2, unchanged: 3 });
         Message => message_reply(Some(Some(message(4_999))));
+        VoiceState => Reply::VoiceState(Box::new(voice(7)));
         HistoryGrant => Reply::HistoryGrant { may_read_history: true };
     };
     examples.push(message_reply(Some(None)));
@@ -490,6 +501,9 @@ pub fn refusals() -> Vec<Refusal> {
         UnknownOverwrite => Refusal::UnknownOverwrite;
         InvalidRole => Refusal::InvalidRole;
         NotInVoice => Refusal::NotInVoice;
+        UnknownVoiceState => Refusal::UnknownVoiceState;
+        WrongChannelType => Refusal::WrongChannelType;
+        FinishedEvent => Refusal::FinishedEvent;
         InvalidForm => Refusal::InvalidForm("permission_overwrites");
         SlowMode => Refusal::SlowMode { retry_after_ms: u64::MAX };
         Changed => Refusal::Changed;

@@ -192,6 +192,15 @@ pub enum Refusal {
     /// The member is not in voice.
     #[error("Target user is not connected to voice.")]
     NotInVoice,
+    /// The user is not in voice, as far as the actor can see.
+    #[error("Unknown Voice State")]
+    UnknownVoiceState,
+    /// The channel's type does not allow this.
+    #[error("Cannot execute action on this channel type")]
+    WrongChannelType,
+    /// The scheduled event is over.
+    #[error("Cannot update a finished event")]
+    FinishedEvent,
     /// The field does not allow this value.
     #[error("Invalid Form Body")]
     InvalidForm(#[serde(deserialize_with = "field_name")] FieldName),
@@ -269,6 +278,9 @@ impl Refusal {
             Self::UnknownOverwrite => (404, 10009),
             Self::InvalidRole => (400, 50028),
             Self::NotInVoice => (400, 40032),
+            Self::UnknownVoiceState => (404, 10065),
+            Self::WrongChannelType => (400, 50024),
+            Self::FinishedEvent => (400, 180_000),
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
             Self::Changed => (409, 0),

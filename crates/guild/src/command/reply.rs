@@ -4,7 +4,7 @@ use crate::{
     backend::{Imported, RolesPut},
     job::Audience,
 };
-use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, message_form};
+use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
@@ -65,6 +65,8 @@ pub enum Reply {
     RolesPut(RolesPut),
     /// A message. `referenced`: the message it answers, `Some(None)` when that was deleted, none when it is no reply.
     Message(Box<MessageReply>),
+    /// A user's voice state, with their member.
+    VoiceState(Box<VoiceEntry>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.
     HistoryGrant {
         /// READ_MESSAGE_HISTORY.

@@ -8,7 +8,7 @@ use super::{
     ArchivedThreads, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch, GuildReply, InviteReply, MemberPatch,
     MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMessage, NewRole, NewScheduledEvent,
     NewSticker, NewThread, NewWebhook, Page, Reply, RolePatch, ScheduledEventContent, StageContent, StickerPatch,
-    ThreadList, ThreadReply, WebhookPatch, WebhookPost,
+    ThreadList, ThreadReply, VoiceStatePatch, WebhookPatch, WebhookPost,
 };
 use crate::{
     audit::AuditQuery,
@@ -19,7 +19,7 @@ use crate::{
     publications::PublicationId,
     webhooks::WebhookAccess,
 };
-use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable};
+use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
     AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId,
     Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
@@ -252,6 +252,7 @@ reply_values! {
     Imported: Box<Imported>;
     RolesPut: RolesPut;
     Message: Box<MessageReply>;
+    VoiceState: Box<VoiceEntry>;
 }
 
 macro_rules! requests {
@@ -362,6 +363,8 @@ requests! {
     BulkRole(bulk: Box<super::BulkRole>) -> u64;
     ShowPresence(user: UserId, presence: Option<Arc<Presence>>) -> ();
     ShowVoice(user: UserId, channel: Option<ChannelId>) -> ();
+    ReadVoiceState(user: UserId) -> Box<VoiceEntry>;
+    UpdateVoiceState(user: UserId, patch: VoiceStatePatch) -> ();
 }
 
 requests! {

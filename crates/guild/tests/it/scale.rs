@@ -10,7 +10,7 @@ use guildhall_guild::{
     Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
     GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, Job, JoinAudience, MemberFilter, MemberPatch, MessagePatch,
     MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune,
-    Reply, RoleAction, RolePatch, WebhookAccess, WebhookPost,
+    Reply, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
@@ -25,6 +25,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const CHANNEL: ChannelId = ChannelId::new(2);
 const VOICE: ChannelId = ChannelId::new(4);
 const CROWDED: ChannelId = ChannelId::new(5);
+const STAGE: ChannelId = ChannelId::new(8);
 const ROLE: RoleId = RoleId::new(3);
 const LOW_ROLE: RoleId = RoleId::new(6);
 
@@ -64,7 +65,12 @@ impl Lab {
         let record = GuildRecord {
             guild: GuildFields::new(GUILD, "guild", OWNER),
             roles: vec![everyone, role(ROLE, Permissions::NONE, 2), role(LOW_ROLE, Permissions::NONE, 1)],
-            channels: vec![slow, channel(VOICE, ChannelType::Voice), channel(CROWDED, ChannelType::Voice)],
+            channels: vec![
+                slow,
+                channel(VOICE, ChannelType::Voice),
+                channel(CROWDED, ChannelType::Voice),
+                channel(STAGE, ChannelType::Stage),
+            ],
             members: (0..members_count).map(make).collect(),
             resources: Vec::new(),
             nonces: Vec::new(),
@@ -461,6 +467,10 @@ impl Lab {
         self.owner(Command::RemoveMemberRole(half, LOW_ROLE));
         self.system(Command::ShowPresence(half, Some(Arc::new(shown))));
         self.system(Command::ShowVoice(half, Some(VOICE)));
+        self.system(Command::ShowVoice(half, Some(STAGE)));
+        self.owner(Command::ReadVoiceState(half));
+        let patch = VoiceStatePatch { suppress: Some(true), ..VoiceStatePatch::default() };
+        self.owner(Command::UpdateVoiceState(half, patch));
         self.owner(Command::RemoveMember(half));
         self.rest();
     }
@@ -495,6 +505,9 @@ impl Lab {
                 self.system(Command::ShowVoice(member(n), Some(CROWDED)));
             }
         }
+        // What they may do changes for everybody in voice.
+        self.owner(Command::PutOverwrite(CROWDED, deny_everyone(Permissions::SPEAK)));
+        self.some_slices();
         self.attach(0, 1, MembersWanted::OwnAndVoice);
         self.relay(ToGuild::Subscribe { relay: relay(2), epoch: 1 });
         self.owner(Command::DeleteChannel(CROWDED));

@@ -1,9 +1,15 @@
 //! Voice: joining, moving, leaving, and visibility.
 
 use crate::fixture::*;
-use guildhall_guild::{ChannelPatch, Command, MemberPatch, NewChannel, Refusal};
+use guildhall_guild::{
+    ChannelPatch, Command, GuildPatch, MemberPatch, NewChannel, Refusal, Reply, RolePatch, VoiceStatePatch,
+};
 use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, SessionKey, ToGuild};
-use guildhall_model::{ChannelId, ChannelType, EventName, Permissions, Status, UserId, to_gateway::VoiceStateUpdate};
+use guildhall_model::{
+    ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, Status, UserId,
+    to_gateway::VoiceStateUpdate,
+};
+use guildhall_stdx::Timestamp;
 
 /// Sent voice states and server updates, in short form.
 #[derive(Debug, PartialEq)]
@@ -214,10 +220,28 @@ fn server_mute_and_deafen() {
     let patch = |mute: Option<bool>, deaf: Option<bool>| {
         Command::UpdateMember(ANA, Box::new(MemberPatch { mute, deaf, ..MemberPatch::default() }))
     };
+    scene.world.grant(BOB, Permissions::MUTE_MEMBERS, 1);
+    scene.world.grant(EVE, Permissions::DEAFEN_MEMBERS, 1);
+    scene.world.sent.clear();
+    // Who is not in voice is not muted for later.
+    for (by, mute, deaf) in [
+        (BOB, Some(true), None),
+        (BOB, Some(false), None),
+        (EVE, None, Some(true)),
+        (EVE, None, Some(false)),
+        (OWNER, Some(true), Some(true)),
+    ] {
+        assert_eq!(scene.world.by(by, patch(mute, deaf)).unwrap_err(), Refusal::NotInVoice);
+    }
+    let named = MemberPatch { nick: Some(Some("n".to_owned())), mute: Some(true), ..MemberPatch::default() };
+    let named = Command::UpdateMember(ANA, Box::new(named));
+    assert_eq!(scene.world.by(OWNER, named).unwrap_err(), Refusal::NotInVoice);
+    assert_eq!(scene.world.by(ANA, patch(Some(true), None)).unwrap_err(), Refusal::MissingPermissions);
+    assert!(scene.world.events().is_empty() && scene.world.member(ANA).nick.is_none());
+    // A backend may.
     scene.world.system(patch(Some(true), None));
     assert_eq!(scene.world.event_names(), [EventName::GuildMemberUpdate], "not in voice");
     scene.op4(1, Some(a));
-    scene.world.grant(BOB, Permissions::MUTE_MEMBERS, 1);
     assert_eq!(scene.world.by(BOB, patch(None, Some(true))).unwrap_err(), Refusal::MissingPermissions);
     scene.world.sent.clear();
     scene.world.by(BOB, patch(Some(false), None)).expect("he may");
@@ -229,6 +253,32 @@ fn server_mute_and_deafen() {
     scene.world.by(BOB, patch(Some(false), None)).expect("he may");
     assert!(scene.world.events().is_empty());
     assert!(!scene.world.store.members[&ANA].mute);
+}
+
+#[test]
+fn who_is_in_a_hidden_channel_is_not_in_voice_for_others() {
+    let mut scene = Scene::new();
+    let a = scene.a;
+    let moderates = Permissions::MUTE_MEMBERS | Permissions::DEAFEN_MEMBERS | Permissions::MOVE_MEMBERS;
+    scene.world.grant(BOB, moderates, 1);
+    scene.world.system(Command::PutOverwrite(a, deny_everyone(Permissions::VIEW_CHANNEL)));
+    scene.world.system(Command::PutOverwrite(a, allow_member(ANA, Permissions::VIEW_CHANNEL)));
+    let patches = [
+        MemberPatch { mute: Some(true), ..MemberPatch::default() },
+        MemberPatch { deaf: Some(true), ..MemberPatch::default() },
+        MemberPatch { channel_id: Some(None), ..MemberPatch::default() },
+        MemberPatch { channel_id: Some(Some(scene.b)), ..MemberPatch::default() },
+    ];
+    for is_there in [false, true] {
+        if is_there {
+            scene.op4(1, Some(a));
+        }
+        for patch in &patches {
+            let command = || Command::UpdateMember(ANA, Box::new(patch.clone()));
+            assert_eq!(scene.world.by(BOB, command()).unwrap_err(), Refusal::NotInVoice, "{is_there} {patch:?}");
+            assert_eq!(scene.world.by(EVE, command()).unwrap_err(), Refusal::MissingPermissions);
+        }
+    }
 }
 
 #[test]
@@ -270,4 +320,199 @@ fn shown_without_a_session() {
     let nobody = Command::ShowVoice(NOBODY, Some(a));
     assert_eq!(scene.world.command(system, nobody).unwrap_err(), Refusal::UnknownMember);
     assert_eq!(scene.world.by(OWNER, show(Some(a))).unwrap_err(), Refusal::MissingPermissions);
+}
+
+/// The last voice state that was sent: where its user is, whether suppressed, and the request to speak.
+fn last_state(scene: &mut Scene) -> Option<(UserId, bool, Option<Timestamp>)> {
+    let events = scene.world.events();
+    events.iter().rev().find_map(|published| match &published.event.payload {
+        Payload::Voice { state, .. } => Some((state.user_id, state.suppress, state.request_to_speak_timestamp)),
+        _ => None,
+    })
+}
+
+fn is_suppressed(scene: &mut Scene, slot: u32, channel: ChannelId) -> bool {
+    scene.world.sent.clear();
+    scene.world.relay(ToGuild::Voice { session: session(0, slot), update: voice_state(Some(channel)) });
+    last_state(scene).expect("they may").1
+}
+
+/// What a change of the structure leads to, once its passes are over.
+fn after(scene: &mut Scene, command: Command) -> Vec<(UserId, bool)> {
+    scene.world.sent.clear();
+    scene.world.system(command);
+    scene.world.rest();
+    let events = scene.world.events();
+    let states = events.iter().filter_map(|published| match &published.event.payload {
+        Payload::Voice { state, .. } => Some((state.user_id, state.suppress)),
+        _ => None,
+    });
+    states.collect()
+}
+
+#[test]
+fn v4_who_may_not_speak_is_suppressed_at_every_door() {
+    let mut scene = Scene::new();
+    let (a, b) = (scene.a, scene.b);
+    let deny = Overwrite { target: OverwriteKind::Member(ANA), allow: Permissions::NONE, deny: Permissions::SPEAK };
+    scene.world.system(Command::PutOverwrite(a, deny));
+    assert!(is_suppressed(&mut scene, 1, a));
+    assert!(is_suppressed(&mut scene, 1, a), "a toggle leaves it");
+    assert!(!is_suppressed(&mut scene, 2, a));
+    assert!(!is_suppressed(&mut scene, 1, b), "elsewhere she may");
+    // Moved by others, and shown by a backend.
+    let to = |channel| {
+        Command::UpdateMember(ANA, Box::new(MemberPatch { channel_id: Some(Some(channel)), ..MemberPatch::default() }))
+    };
+    scene.world.by(OWNER, to(a)).expect("she may");
+    assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
+    scene.world.by(OWNER, to(b)).expect("she may");
+    assert_eq!(last_state(&mut scene), Some((ANA, false, None)));
+    scene.world.system(Command::ShowVoice(ANA, Some(a)));
+    assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
+    // Nobody speaks in the AFK channel, whoever they are.
+    let afk = GuildPatch { afk_channel_id: Some(Some(b)), ..GuildPatch::default() };
+    scene.world.system(Command::UpdateGuild(Box::new(afk)));
+    scene.world.attach(session(0, 7), OWNER, Status::Online);
+    assert!(is_suppressed(&mut scene, 2, b) && is_suppressed(&mut scene, 7, b));
+    assert!(!is_suppressed(&mut scene, 7, a));
+}
+
+#[test]
+fn v4_it_follows_the_rights_of_those_in_voice() {
+    let mut scene = Scene::new();
+    let (a, b) = (scene.a, scene.b);
+    scene.op4(1, Some(a));
+    scene.op4(2, Some(b));
+    let role = scene.world.role(Permissions::SPEAK, 1);
+    assert_eq!(after(&mut scene, Command::PutOverwrite(a, deny_everyone(Permissions::SPEAK))), [(ANA, true)]);
+    // A toggle in between sends what holds.
+    assert!(is_suppressed(&mut scene, 1, a));
+    let allow = Overwrite { target: OverwriteKind::Role(role), allow: Permissions::SPEAK, deny: Permissions::NONE };
+    assert_eq!(after(&mut scene, Command::PutOverwrite(a, allow)), []);
+    assert_eq!(after(&mut scene, Command::AddMemberRole(ANA, role)), [(ANA, false)]);
+    assert_eq!(after(&mut scene, Command::RemoveMemberRole(ANA, role)), [(ANA, true)]);
+    assert_eq!(after(&mut scene, Command::AddMemberRole(ANA, role)), [(ANA, false)]);
+    assert_eq!(after(&mut scene, Command::DeleteRole(role)), [(ANA, true)]);
+    let everyone = |permissions| {
+        let patch = RolePatch { permissions: Some(permissions), ..RolePatch::default() };
+        Command::UpdateRole(GUILD.cast(), Box::new(patch))
+    };
+    let silent = Permissions::DEFAULT_EVERYONE.without(Permissions::SPEAK);
+    assert_eq!(after(&mut scene, everyone(silent)), [(BOB, true)]);
+    assert_eq!(after(&mut scene, everyone(Permissions::DEFAULT_EVERYONE)), [(BOB, false)]);
+    assert_eq!(
+        after(&mut scene, Command::DeleteOverwrite(a, deny_everyone(Permissions::SPEAK).target)),
+        [(ANA, false)]
+    );
+    let afk =
+        |channel| Command::UpdateGuild(Box::new(GuildPatch { afk_channel_id: Some(channel), ..GuildPatch::default() }));
+    assert_eq!(after(&mut scene, afk(Some(b))), [(BOB, true)]);
+    assert_eq!(after(&mut scene, afk(None)), [(BOB, false)]);
+    let owner =
+        |owner_id| Command::UpdateGuild(Box::new(GuildPatch { owner_id: Some(owner_id), ..GuildPatch::default() }));
+    scene.world.system(everyone(silent));
+    scene.world.rest();
+    assert_eq!(after(&mut scene, owner(ANA)), [(ANA, false)]);
+    let until = Timestamp(scene.world.now.unix.0 + 60_000);
+    scene.world.system(everyone(Permissions::DEFAULT_EVERYONE));
+    scene.world.rest();
+    let patch = MemberPatch { communication_disabled_until: Some(Some(until)), ..MemberPatch::default() };
+    assert_eq!(after(&mut scene, Command::UpdateMember(BOB, Box::new(patch))), [(BOB, true)]);
+    // Nothing else changes it.
+    let named = ChannelPatch { name: Some("other".to_owned()), ..ChannelPatch::default() };
+    assert_eq!(after(&mut scene, Command::UpdateChannel(a, Box::new(named))), []);
+}
+
+#[test]
+fn v4_a_crowd_is_looked_at_in_slices() {
+    let mut scene = Scene::new();
+    let a = scene.a;
+    for n in 0..200 {
+        scene.world.join(extra(n));
+        scene.world.system(Command::ShowVoice(extra(n), Some(a)));
+    }
+    scene.world.sent.clear();
+    scene.world.system(Command::PutOverwrite(a, deny_everyone(Permissions::SPEAK)));
+    let mut sent = Vec::new();
+    while scene.world.tick() {
+        sent.push(scene.world.events().len());
+    }
+    assert!(sent.iter().all(|count| *count <= 65), "{sent:?}");
+    assert_eq!(sent.iter().sum::<usize>(), 200 + 1, "each once, and the channel's change");
+}
+
+#[test]
+fn the_audience_of_a_stage_asks_to_speak_and_is_let() {
+    let mut scene = Scene::new();
+    let stage = scene.world.channel(new_channel("stage", ChannelType::Stage));
+    let a = scene.a;
+    let now = scene.world.now.unix;
+    let later = Timestamp(now.0 + 86_400_000);
+    let patch = |suppress: Option<bool>, request: Option<Option<Timestamp>>| VoiceStatePatch {
+        channel_id: None,
+        suppress,
+        request_to_speak_timestamp: request,
+    };
+    let update = |user_id, patch| Command::UpdateVoiceState(user_id, patch);
+    let ask = patch(None, Some(Some(later)));
+    let refused = |scene: &mut Scene, by, of, patch| scene.world.by(by, update(of, patch)).unwrap_err();
+    assert_eq!(refused(&mut scene, ANA, ANA, ask), Refusal::UnknownVoiceState);
+    scene.op4(1, Some(a));
+    assert_eq!(refused(&mut scene, ANA, ANA, ask), Refusal::WrongChannelType);
+    scene.op4(1, Some(stage));
+
+    // A request needs its permission, and may be withdrawn without.
+    scene.world.system(Command::PutOverwrite(stage, deny_everyone(Permissions::REQUEST_TO_SPEAK)));
+    assert_eq!(refused(&mut scene, ANA, ANA, ask), Refusal::MissingPermissions);
+    scene.world.system(Command::PutOverwrite(stage, allow_member(ANA, Permissions::REQUEST_TO_SPEAK)));
+    let past = patch(None, Some(Some(Timestamp(now.0 - 3_600_000))));
+    let field = Refusal::InvalidForm("request_to_speak_timestamp");
+    assert_eq!(refused(&mut scene, ANA, ANA, past), field);
+    let elsewhere = VoiceStatePatch { channel_id: Some(a), ..ask };
+    assert_eq!(refused(&mut scene, ANA, ANA, elsewhere), Refusal::NotInVoice);
+    scene.world.sent.clear();
+    scene.world.by(ANA, update(ANA, VoiceStatePatch { channel_id: Some(stage), ..ask })).expect("she may");
+    assert_eq!(last_state(&mut scene), Some((ANA, true, Some(later))));
+    scene.world.by(ANA, update(ANA, ask)).expect("she may");
+    assert_eq!(last_state(&mut scene), None, "nothing changed");
+    // A toggle leaves the request.
+    assert!(is_suppressed(&mut scene, 1, stage));
+    scene.world.by(ANA, update(ANA, patch(None, Some(None)))).expect("she may");
+    assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
+
+    // Speaking is for moderators to give; stepping back is one's own.
+    assert_eq!(refused(&mut scene, ANA, ANA, patch(Some(false), None)), Refusal::MissingPermissions);
+    assert_eq!(refused(&mut scene, BOB, ANA, patch(Some(false), None)), Refusal::MissingPermissions);
+    assert_eq!(refused(&mut scene, BOB, ANA, patch(None, None)), Refusal::MissingPermissions);
+    assert_eq!(refused(&mut scene, NOBODY, ANA, patch(Some(false), None)), Refusal::UnknownGuild);
+    scene.world.grant(BOB, Permissions::MUTE_MEMBERS, 1);
+    scene.world.sent.clear();
+    scene.world.by(BOB, update(ANA, patch(Some(false), None))).expect("he may");
+    assert_eq!(last_state(&mut scene), Some((ANA, false, Some(now))), "an invitation");
+    assert!(!is_suppressed(&mut scene, 1, stage), "a toggle leaves it");
+    scene.world.by(ANA, update(ANA, patch(Some(true), None))).expect("she may");
+    assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
+    // A moderator cannot ask for somebody.
+    scene.world.by(BOB, update(ANA, ask)).expect("without effect");
+    assert_eq!(last_state(&mut scene), None);
+    // Moderators let themselves speak.
+    scene.op4(2, Some(stage));
+    scene.world.by(BOB, update(BOB, patch(Some(true), None))).expect("he may");
+    scene.world.by(BOB, update(BOB, patch(Some(false), None))).expect("he may");
+    assert_eq!(last_state(&mut scene), Some((BOB, false, None)));
+
+    // Where somebody is in voice is for those who can view the channel.
+    assert!(matches!(scene.world.by(EVE, Command::ReadVoiceState(ANA)), Ok(Reply::VoiceState(_))));
+    assert_eq!(scene.world.by(EVE, Command::ReadVoiceState(EVE)).unwrap_err(), Refusal::UnknownVoiceState);
+    scene.world.system(Command::PutOverwrite(stage, deny_everyone(Permissions::VIEW_CHANNEL)));
+    assert_eq!(scene.world.by(EVE, Command::ReadVoiceState(ANA)).unwrap_err(), Refusal::UnknownVoiceState);
+    assert_eq!(refused(&mut scene, EVE, ANA, patch(Some(true), None)), Refusal::UnknownVoiceState);
+    assert!(matches!(scene.world.by(ANA, Command::ReadVoiceState(ANA)), Ok(Reply::VoiceState(_))));
+    // A move ends a request.
+    scene.world.by(OWNER, update(ANA, patch(Some(false), None))).expect("she may");
+    scene.world.sent.clear();
+    assert!(!is_suppressed(&mut scene, 1, a));
+    scene.op4(1, None);
+    assert_eq!(refused(&mut scene, ANA, ANA, ask), Refusal::UnknownVoiceState);
 }

@@ -11,4 +11,5 @@ mod permissions;
 mod pins;
 mod threads;
 mod uploads;
+mod voice;
 mod webhooks;

@@ -175,6 +175,16 @@ impl TestNode {
         }
     }
 
+    /// Puts somebody into a voice channel without a session.
+    pub fn in_voice(&self, guild: &str, person: &Person, channel: &str) {
+        let node = self.running.as_ref().expect("it runs").node.clone();
+        let id = |text: &str| text.parse().expect("an id");
+        let user = UserId::new(person.id.parse().expect("an id"));
+        let command = Command::ShowVoice(user, Some(id(channel)));
+        let guild = guild.parse().expect("an id");
+        self.runtime.block_on(node.command(guild, Actor::System, command)).expect("they are a member");
+    }
+
     /// A session that has its READY.
     pub fn connect(&self, person: &Person, intents: u64) -> Client {
         Client::connect(self.addr, person, json!({"intents": intents}))

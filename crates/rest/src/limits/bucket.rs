@@ -69,7 +69,7 @@ buckets! {
     Reaction: 1 per 250 ms,
     /// Typing: one lasts ten seconds.
     Typing: 5 per 5000 ms,
-    /// Changing members and their roles.
+    /// Changing members, their roles and their voice states.
     MemberWrite: 10 per 10000 ms,
     /// Changing guilds, channels, overwrites and roles.
     StructureWrite: 10 per 10000 ms,
@@ -128,7 +128,9 @@ impl Bucket {
             (_, route) if route.starts_with("/applications/{application_id}/") => Self::Commands,
             ("GET", _) => Self::Read,
             (_, route)
-                if route.starts_with("/guilds/{guild_id}/members") || route.starts_with("/guilds/{guild_id}/bans") =>
+                if route.starts_with("/guilds/{guild_id}/members")
+                    || route.starts_with("/guilds/{guild_id}/bans")
+                    || route.starts_with("/guilds/{guild_id}/voice-states") =>
             {
                 Self::MemberWrite
             }
@@ -158,5 +160,8 @@ mod tests {
         assert_eq!(Bucket::of(&Method::PATCH, route), Bucket::MessageEdit);
         assert_eq!(Bucket::of(&Method::DELETE, route), Bucket::MessageDelete);
         assert_eq!(Bucket::of(&Method::DELETE, "/channels/{channel_id}"), Bucket::StructureWrite);
+        let route = "/guilds/{guild_id}/voice-states/{user_id}";
+        assert_eq!(Bucket::of(&Method::GET, route), Bucket::Read);
+        assert_eq!(Bucket::of(&Method::PATCH, route), Bucket::MemberWrite);
     }
 }

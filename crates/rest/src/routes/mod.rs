@@ -29,6 +29,7 @@ mod small;
 mod stages;
 mod stickers;
 mod threads;
+mod voice_states;
 mod webhooks;
 
 use crate::{
@@ -130,6 +131,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me",
             put(scheduled_events::follow).delete(scheduled_events::unfollow),
         )
+        .route("/guilds/{guild_id}/voice-states/{user_id}", get(voice_states::read).patch(voice_states::update))
         .route("/guilds/{guild_id}/audit-logs", get(guilds::audit_log))
         .route("/guilds/{guild_id}/bans", get(bans::list))
         .route("/guilds/{guild_id}/bans/{user_id}", get(bans::read).put(bans::put).delete(bans::remove))

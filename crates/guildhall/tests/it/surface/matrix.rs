@@ -166,6 +166,12 @@ fn rows() -> Vec<Row> {
         row("PUT", "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me", &[], NOTHING, [NO_GUILD, DONE, FORBIDDEN, DONE, DONE, DONE]),
         row("DELETE", "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me", &[("event_id", "followed")], NOTHING,
             [NO_GUILD, DONE, DONE, DONE, DONE, DONE]),
+        row("PATCH", "/guilds/{guild_id}/voice-states/{user_id}", &[("user_id", "on_stage")], json!({"suppress": true}),
+            [NO_GUILD, DONE, DONE, DONE, DONE, DONE]),
+        row("PATCH", "/guilds/{guild_id}/voice-states/{user_id}", &[("user_id", "on_stage")],
+            json!({"request_to_speak_timestamp": "2100-01-01T00:00:00Z"}), [NO_GUILD, DONE, FORBIDDEN, DONE, DONE, DONE]),
+        row("PATCH", "/guilds/{guild_id}/voice-states/{user_id}", &[("user_id", "on_stage")], json!({"suppress": false}), by_moderators(DONE)),
+        row("PATCH", "/guilds/{guild_id}/voice-states/{user_id}", &[("user_id", "victim_on_stage")], json!({"suppress": true}), by_moderators(DONE)),
         row("PUT", "/guilds/{guild_id}/bans/{user_id}", &[("user_id", "victim")], json!({}), by_moderators(DONE)),
         row("PUT", "/guilds/{guild_id}/bans/{user_id}", &[("user_id", "owner")], json!({}),
             [NO_GUILD, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
@@ -396,6 +402,16 @@ impl Scene {
             "banned" => {
                 owner.done("PUT", &format!("/guilds/{guild}/bans/{}", self.victim.id), json!({}));
                 self.victim.id.clone()
+            }
+            // The caller, or the victim, in the audience.
+            "on_stage" | "victim_on_stage" => {
+                let stage = self.channel(13);
+                let (person, called) = match name {
+                    "on_stage" => (self.caller(who), "@me"),
+                    _ => (&self.victim, self.victim.id.as_str()),
+                };
+                self.node.in_voice(&guild, person, &stage);
+                called.to_owned()
             }
             "stage_channel" | "stage" => {
                 let channel = self.channel(13);
