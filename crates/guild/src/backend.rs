@@ -246,8 +246,7 @@ impl Guild {
         let before = self.structure.roles.get(&role.id).cloned();
         let mut role = Role { permissions: role.permissions & Permissions::ALL, ..role.clone() };
         if role.id == self.structure.id().cast() {
-            // Clients know it by its place and name.
-            role = Role { name: "@everyone".to_owned(), position: 0, managed: false, ..role };
+            role = Self::everyone_role(self.structure.id(), role.permissions);
         } else {
             role.position = role.position.max(1);
         }

@@ -168,6 +168,11 @@ impl Guild {
         let last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
+        // Earlier versions stored what actors made of its looks.
+        let of_today = |role: Role| match role.id == guild_id.cast() {
+            true => Self::everyone_role(guild_id, role.permissions),
+            false => role,
+        };
         let thread_members = record.resources.iter().filter_map(GuildResource::thread_member);
         let threads = Threads::new(threads, thread_members);
         let mut audit = AuditLog::default();
@@ -179,7 +184,7 @@ impl Guild {
         let mut guild = Self {
             structure: Arc::new(GuildStructure {
                 guild: Arc::new(record.guild),
-                roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
+                roles: Arc::new(record.roles.into_iter().map(of_today).map(|role| (role.id, Arc::new(role))).collect()),
                 channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
             }),
             members: Members::new(record.members),

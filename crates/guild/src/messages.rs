@@ -553,7 +553,6 @@ fn shown_reactions(context: &ChannelContext, message: &CachedMessage, actor: Act
 
 /// BYPASS_SLOWMODE alone exempts, and slow mode does not concern bots. Both as upstream.
 fn is_exempt_from_slow_mode(context: &ChannelContext) -> bool {
-    context
-        .permissions
-        .intersects(Permissions::MANAGE_MESSAGES | Permissions::MANAGE_CHANNELS | Permissions::BYPASS_SLOWMODE)
+    let is_bot = context.member.as_ref().is_some_and(|member| member.user.bot);
+    is_bot || context.can(Permissions::BYPASS_SLOWMODE)
 }

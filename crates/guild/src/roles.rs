@@ -4,6 +4,7 @@
 //! Invariants  E1 an actor changes only roles below their own highest, and grants only permissions that they have. E2 a
 //!             deleted role grants nothing: its overwrites are deleted with it; its members keep the dead id, which has
 //!             no effect, until they are written next.
+//!             E3 `@everyone` has the name, the position and the looks of a new guild's: only its permissions differ.
 //! Limits      `roles_max`.     Spec  docs/protocol/reference.md §5.2, §10.4.
 
 use crate::{
@@ -62,18 +63,23 @@ impl Guild {
             role.permissions = permissions & Permissions::ALL;
             guild_context.need(role.permissions.without(before.permissions))?;
         }
-        if let Some(position) = patch.position.filter(|_| !is_everyone) {
-            role.position = position.max(1);
-            guild_context.need_above(Rank::of(&role))?;
-        }
-        if let Some(name) = patch.name.as_ref().filter(|_| !is_everyone) {
-            role.name.clone_from(name);
-        }
-        role.color = patch.color.unwrap_or(role.color);
-        role.hoist = patch.hoist.unwrap_or(role.hoist);
-        role.mentionable = patch.mentionable.unwrap_or(role.mentionable);
-        if let Some(icon) = &patch.icon {
-            role.icon.clone_from(icon);
+        if is_everyone {
+            // Clients know `@everyone` by its looks: only its permissions change.
+            role = Self::everyone_role(self.structure.id(), role.permissions);
+        } else {
+            if let Some(position) = patch.position {
+                role.position = position.max(1);
+                guild_context.need_above(Rank::of(&role))?;
+            }
+            if let Some(name) = &patch.name {
+                role.name.clone_from(name);
+            }
+            role.color = patch.color.unwrap_or(role.color);
+            role.hoist = patch.hoist.unwrap_or(role.hoist);
+            role.mentionable = patch.mentionable.unwrap_or(role.mentionable);
+            if let Some(icon) = &patch.icon {
+                role.icon.clone_from(icon);
+            }
         }
         if role == *before {
             return Ok(before);

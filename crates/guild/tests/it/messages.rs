@@ -2,12 +2,12 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MemberPatch, MessagePatch, NewMessage, Refusal,
-    Reply, ReplyTo,
+    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MemberPatch, MessagePatch, NewMessage,
+    NewThread, Refusal, Reply, ReplyTo,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
-    ChannelId, ChannelType, EventName, Message, MessageId, MessageReference, Nonce, Permissions, Status, UserId,
+    ChannelId, ChannelType, EventName, Message, MessageId, MessageReference, Nonce, Permissions, Status, User, UserId,
 };
 use std::sync::Arc;
 
@@ -198,10 +198,15 @@ fn slow_mode() {
     assert_eq!(world.try_say(ANA, channel, text("y")).unwrap_err(), Refusal::SlowMode { retry_after_ms: 1 });
     world.pass_ms(1);
     world.say(ANA, channel, "y");
-    for (user_id, permission) in
-        [(ANA, Permissions::MANAGE_MESSAGES), (BOB, Permissions::MANAGE_CHANNELS), (EVE, Permissions::BYPASS_SLOWMODE)]
-    {
-        world.grant(user_id, permission, 1);
+    // Moderators wait as others do; only one permission exempts, and slow mode is not for bots.
+    let moderates = Permissions::MANAGE_MESSAGES | Permissions::MANAGE_CHANNELS | Permissions::MODERATE_MEMBERS;
+    world.grant(BOB, moderates, 1);
+    world.say(BOB, channel, "1");
+    assert!(matches!(world.try_say(BOB, channel, text("2")).unwrap_err(), Refusal::SlowMode { .. }));
+    world.grant(EVE, Permissions::BYPASS_SLOWMODE, 1);
+    let bot = User { bot: true, ..User::new(extra(1), "bot") };
+    world.system(Command::AddMember(Arc::new(bot)));
+    for user_id in [EVE, extra(1), OWNER] {
         world.say(user_id, channel, "1");
         world.say(user_id, channel, "2");
     }
@@ -209,6 +214,26 @@ fn slow_mode() {
     world.pass_ms(600_000);
     world.guild.handle_timer(world.now);
     assert_eq!(world.guild.next_deadline(), None, "all is forgotten");
+}
+
+#[test]
+fn slow_mode_of_a_thread_has_the_same_exemption() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    world.grant(BOB, Permissions::MANAGE_MESSAGES | Permissions::MANAGE_THREADS, 1);
+    world.grant(EVE, Permissions::BYPASS_SLOWMODE, 1);
+    let new = NewThread {
+        name: "t".to_owned(),
+        rate_limit_per_user: Some(10),
+        kind: Some(ChannelType::PublicThread),
+        ..NewThread::default()
+    };
+    let Ok(Reply::Thread(thread)) = world.by(OWNER, Command::CreateThread(channel, Box::new(new))) else { panic!() };
+    let thread = thread.0.channel.id;
+    world.say(BOB, thread, "1");
+    assert!(matches!(world.try_say(BOB, thread, text("2")).unwrap_err(), Refusal::SlowMode { .. }));
+    world.say(EVE, thread, "1");
+    world.say(EVE, thread, "2");
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, ChannelPatch, Command, GuildLimits, GuildPatch, NewChannel, NewRole, Refusal, Reply, RolePatch,
+    Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, Outcome,
+    Refusal, Reply, RolePatch,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
-use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, RoleId};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, Role, RoleIcon, RoleId,
+};
 
 fn child(parent: ChannelId) -> NewChannel {
     NewChannel { parent_id: Some(parent), ..new_channel("child", ChannelType::Text) }
@@ -142,7 +145,7 @@ fn roles() {
     let everyone = RolePatch { position: Some(4), mentionable: Some(true), ..name() };
     world.system(Command::UpdateRole(GUILD.cast(), Box::new(everyone)));
     let stored = &world.store.roles[&GUILD.cast()];
-    assert_eq!((&*stored.name, stored.position, stored.mentionable), ("@everyone", 0, true));
+    assert_eq!((&*stored.name, stored.position, stored.mentionable), ("@everyone", 0, false));
     // MANAGE_ROLES for everybody is for nobody: they have no role to be above.
     world.everyone(Permissions::VIEW_CHANNEL | Permissions::MANAGE_ROLES);
     let got = world.by(ANA, Command::UpdateRole(GUILD.cast(), Box::new(permissions(Permissions::VIEW_CHANNEL))));
@@ -160,6 +163,49 @@ fn roles() {
     check(Actor::User(BOB), role.id, Ok(()));
     check(Actor::User(BOB), role.id, Err(Refusal::UnknownRole));
     check(Actor::System, GUILD.cast(), Err(Refusal::InvalidRole));
+}
+
+#[test]
+fn e3_only_the_permissions_of_everyone_differ() {
+    let mut world = World::populated();
+    let everyone = |world: &World| world.store.roles[&GUILD.cast()].clone();
+    let before = everyone(&world);
+    world.sent.clear();
+    let icon = RoleIcon::Picture("abc".into());
+    for patch in [
+        RolePatch { name: Some("all".to_owned()), ..RolePatch::default() },
+        RolePatch { color: Some(255), ..RolePatch::default() },
+        RolePatch { hoist: Some(true), ..RolePatch::default() },
+        RolePatch { mentionable: Some(true), ..RolePatch::default() },
+        RolePatch { position: Some(5), ..RolePatch::default() },
+        RolePatch { icon: Some(Some(icon)), ..RolePatch::default() },
+    ] {
+        for actor in [Actor::User(OWNER), Actor::System] {
+            let reply = world.command(actor, Command::UpdateRole(GUILD.cast(), Box::new(patch.clone())));
+            let Ok(Reply::Role(role)) = reply else { panic!("{reply:?}") };
+            assert_eq!(*role, before, "{patch:?}");
+        }
+        assert!(world.events().is_empty() && everyone(&world) == before, "{patch:?}");
+    }
+    // With permissions, these alone change.
+    let mixed = RolePatch { permissions: Some(Permissions::VIEW_CHANNEL), hoist: Some(true), ..RolePatch::default() };
+    world.by(OWNER, Command::UpdateRole(GUILD.cast(), Box::new(mixed))).expect("she may");
+    let plain = Role { permissions: Permissions::VIEW_CHANNEL, ..before.clone() };
+    assert_eq!(everyone(&world), plain);
+    // A backend changes no more of it, one by one or together.
+    let looks = Role { color: 255, hoist: true, mentionable: true, ..role(GUILD.cast(), Permissions::NONE, 9) };
+    let bare = Role { permissions: Permissions::NONE, ..before };
+    world.backend(BackendCommand::PutRole(Box::new(looks.clone()), None)).expect("it may");
+    assert_eq!(everyone(&world), bare);
+    world.sent.clear();
+    world.backend(BackendCommand::PutRoles(vec![looks.clone()])).expect("it may");
+    assert!(world.events().is_empty());
+    // Looks that an earlier version stored are gone after a load.
+    world.store.roles.insert(GUILD.cast(), looks);
+    let mut loaded = Guild::load(world.store.record(), GuildLimits::default(), 3);
+    let read = loaded.handle_command(world.now, Actor::System, &Command::ReadGuild);
+    let Outcome::Reply(Ok(Reply::Guild(read))) = read else { panic!("{read:?}") };
+    assert_eq!(*read.structure.roles[&GUILD.cast()], bare);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Request guild members (op 8). Spec  docs/protocol/reference.md §8.7.
 
 use super::{PayloadError, id_of, nonce_of};
-use crate::id::{GuildId, UserId};
+use crate::id::{GuildId, Id, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Which members a client requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +17,7 @@ pub enum MemberQuery {
         /// From 1 to 100.
         limit: usize,
     },
-    /// These accounts, at most 100.
+    /// These accounts, at most 100, each once.
     Ids(Vec<UserId>),
 }
 
@@ -33,7 +34,7 @@ pub struct RequestGuildMembers {
 }
 
 impl RequestGuildMembers {
-    /// Further ids are dropped.
+    /// Further ids are dropped. Repeated ones do not count.
     pub const IDS_MAX: usize = 100;
     /// Further guilds are dropped.
     pub const GUILDS_MAX: usize = 200;
@@ -46,7 +47,7 @@ impl RequestGuildMembers {
         let error = |problem| PayloadError { opcode: "REQUEST_GUILD_MEMBERS", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;
         let guild_ids: Vec<GuildId> = match d.get("guild_id") {
-            Some(Value::Array(items)) => items.iter().take(Self::GUILDS_MAX).filter_map(id_of).collect(),
+            Some(Value::Array(items)) => distinct_ids(items, Self::GUILDS_MAX),
             Some(one) => id_of(one).into_iter().collect(),
             None => Vec::new(),
         };
@@ -57,7 +58,7 @@ impl RequestGuildMembers {
         }
         let limit = d.get("limit").and_then(Value::as_u64).unwrap_or(0) as usize;
         let ids = match d.get("user_ids") {
-            Some(Value::Array(items)) => Some(items.iter().take(Self::IDS_MAX).filter_map(id_of).collect()),
+            Some(Value::Array(items)) => Some(distinct_ids(items, Self::IDS_MAX)),
             None | Some(Value::Null) => None,
             Some(one) => Some(id_of(one).into_iter().collect()),
         };
@@ -81,10 +82,27 @@ impl RequestGuildMembers {
     }
 }
 
+/// The first `max` different ids of an array, in its order.
+fn distinct_ids<T>(items: &[Value], max: usize) -> Vec<Id<T>> {
+    let mut seen = BTreeSet::new();
+    items.iter().filter_map(id_of).filter(|id| seen.insert(*id)).take(max).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_id_counts_once() {
+        let many: Vec<String> = (1..=150).map(|id| id.to_string()).collect();
+        let twice: Vec<&String> = many.iter().flat_map(|id| [id, id]).collect();
+        let d = json!({"guild_id": ["12", 12, "13", "12"], "user_ids": twice});
+        let request = RequestGuildMembers::parse(&d).expect("it is well-formed");
+        assert_eq!(request.guild_ids, [GuildId::new(12), GuildId::new(13)]);
+        let MemberQuery::Ids(ids) = request.query else { panic!("{:?}", request.query) };
+        assert_eq!(ids, (1..=100).map(UserId::new).collect::<Vec<_>>(), "a hundred different ones, in their order");
+    }
 
     #[test]
     fn what_real_libraries_send() {
