@@ -2,7 +2,10 @@
 //!
 //! Owns        `CreateScheduledEvent`, `UpdateScheduledEvent`, `DeleteScheduledEvent`, `FollowScheduledEvent`,
 //!             `UnfollowScheduledEvent`.
-//! Invariants  the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS.
+//! Invariants  N1 the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS; whoever cannot
+//!             view its channel learns nothing of it. N2 an event that is created or changed can take place: it has a
+//!             time, and a place of its type. What was stored before this rule stays until the field is changed. N3 an
+//!             event is scheduled, then active, then completed, or is cancelled instead; what is over stays as it is.
 //! Limits      `scheduled_events_max` events of a guild; `followers_max` followers of an event.
 //! Not here    cover pictures: the caller stores them, under the id that it passes to `CreateScheduledEvent`.
 //! Spec        docs/protocol/reference.md §6.10, §7.1.
@@ -14,9 +17,15 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::ResourcePayload;
-use guildhall_model::{AuditAction, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId};
+use guildhall_model::{
+    AuditAction, ChannelType, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId,
+};
 use guildhall_stdx::Now;
+use serde_json::Value;
 use std::sync::Arc;
+
+/// Characters of a location. As upstream.
+const LOCATION_CHARS_MAX: usize = 100;
 
 /// Change of an actor's interest in a scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +42,7 @@ impl Guild {
         new: &NewScheduledEvent,
     ) -> CommandResult<Arc<ScheduledEvent>> {
         let guild_context = self.in_guild(now, actor)?;
-        if new.id.is_some_and(|id| self.scheduled_event_at(id).is_ok()) {
+        if new.id.is_some_and(|id| self.structure.guild.scheduled_events.iter().any(|event| event.id == id)) {
             return Err(Refusal::InvalidForm("id").into());
         }
         if guild_context.need(Permissions::CREATE_EVENTS).is_err() {
@@ -43,9 +52,10 @@ impl Guild {
         if events.len() >= self.limits.scheduled_events_max {
             return Err(Refusal::TooManyScheduledEvents.into());
         }
+        let content = self.check_event(now, actor, None, &new.content)?;
         let id = new.id.unwrap_or_else(|| self.next_id(now));
         let creator_id = guild_context.member.as_ref().map(|member| member.user.id);
-        let event = Arc::new(new.content.clone().into_event(id, creator_id, Vec::new()));
+        let event = Arc::new(content.into_event(id, creator_id, Vec::new()));
         events.push(event.clone());
         self.put_scheduled_events(now, events, EventName::GuildScheduledEventCreate, event.clone());
         let entry = NewEntry::new(AuditAction::ScheduledEventCreate, id);
@@ -63,10 +73,11 @@ impl Guild {
     ) -> CommandResult<Arc<ScheduledEvent>> {
         let guild_context = self.in_guild(now, actor)?;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(id)?;
+        let at = self.scheduled_event_at(now, actor, id)?;
         let before = events[at].clone();
         need_own_event(&guild_context, before.creator_id)?;
-        let event = Arc::new(content.clone().into_event(id, before.creator_id, before.followers.clone()));
+        let content = self.check_event(now, actor, Some(&before), content)?;
+        let event = Arc::new(content.into_event(id, before.creator_id, before.followers.clone()));
         events[at] = event.clone();
         self.put_scheduled_events(now, events, EventName::GuildScheduledEventUpdate, event.clone());
         let entry = NewEntry::new(AuditAction::ScheduledEventUpdate, id);
@@ -74,9 +85,72 @@ impl Guild {
         Ok(event)
     }
 
-    fn scheduled_event_at(&self, id: Id<()>) -> Result<usize, Refusal> {
+    /// Place of an event in the list, unless it is in a channel that the actor cannot view.
+    fn scheduled_event_at(&self, now: Now, actor: Actor, id: Id<()>) -> Result<usize, Refusal> {
         let events = &self.structure.guild.scheduled_events;
-        events.iter().position(|event| event.id == id).ok_or(Refusal::UnknownScheduledEvent)
+        let at = events.iter().position(|event| event.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
+        let channel_id = events[at].channel_id.filter(|id| self.structure.channels.contains_key(id));
+        match channel_id {
+            Some(channel_id) if self.in_channel(now, actor, channel_id).is_err() => Err(Refusal::UnknownScheduledEvent),
+            _ => Ok(at),
+        }
+    }
+
+    /// The content as it is stored, if an event with it can take place (N2, N3). Of a changed event only what differs
+    /// from `before` is checked.
+    fn check_event(
+        &self,
+        now: Now,
+        actor: Actor,
+        before: Option<&ScheduledEvent>,
+        content: &ScheduledEventContent,
+    ) -> Result<ScheduledEventContent, Refusal> {
+        let refused = |field| Err(Refusal::InvalidForm(field));
+        let is_external = content.entity_type == ScheduledEvent::EXTERNAL;
+        match before.map(|before| before.status) {
+            Some(ScheduledEvent::COMPLETED | ScheduledEvent::CANCELLED) => return Err(Refusal::FinishedEvent),
+            None if content.status != ScheduledEvent::SCHEDULED => return refused("status"),
+            Some(status) if !may_follow(status, content.status) => return refused("status"),
+            _ => {}
+        }
+        let place_was = before.map(|before| (before.entity_type, before.channel_id, &before.entity_metadata));
+        if place_was != Some((content.entity_type, content.channel_id, &content.entity_metadata)) {
+            match content.entity_type {
+                ScheduledEvent::EXTERNAL if content.channel_id.is_some() => return refused("channel_id"),
+                ScheduledEvent::EXTERNAL if !has_location(content) => return refused("entity_metadata"),
+                ScheduledEvent::EXTERNAL => {}
+                kind => self.check_event_channel(now, actor, kind, content)?,
+            }
+        }
+        let (start, end) = (content.scheduled_start_time, content.scheduled_end_time);
+        let is_new_start = before.is_none_or(|before| before.scheduled_start_time != start);
+        let is_new_end = before.is_none_or(|before| before.scheduled_end_time != end);
+        let is_new_type = before.is_none_or(|before| before.entity_type != content.entity_type);
+        if is_new_start && start < now.unix {
+            return refused("scheduled_start_time");
+        }
+        let is_too_early = end.is_some_and(|end| end <= start || is_new_end && end <= now.unix);
+        let is_missing = is_external && end.is_none();
+        if (is_new_end || is_new_type) && is_missing || (is_new_start || is_new_end) && is_too_early {
+            return refused("scheduled_end_time");
+        }
+        // Metadata say where an external event is. Elsewhere they have no meaning.
+        let entity_metadata = content.entity_metadata.clone().filter(|_| is_external);
+        Ok(ScheduledEventContent { entity_metadata, ..content.clone() })
+    }
+
+    fn check_event_channel(
+        &self,
+        now: Now,
+        actor: Actor,
+        entity_type: u8,
+        content: &ScheduledEventContent,
+    ) -> Result<(), Refusal> {
+        const FIELD: &str = "channel_id";
+        let channel_id = content.channel_id.filter(|id| self.structure.channels.contains_key(id));
+        let context = self.in_channel(now, actor, channel_id.ok_or(Refusal::InvalidForm(FIELD))?)?;
+        let kind = if entity_type == ScheduledEvent::STAGE { ChannelType::Stage } else { ChannelType::Voice };
+        if context.channel.kind == kind { Ok(()) } else { Err(Refusal::InvalidForm(FIELD)) }
     }
 
     fn put_scheduled_events(
@@ -93,7 +167,7 @@ impl Guild {
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(id)?;
+        let at = self.scheduled_event_at(now, actor, id)?;
         need_own_event(&guild_context, events[at].creator_id)?;
         let event = events.remove(at);
         let entry = NewEntry::new(AuditAction::ScheduledEventDelete, id).gone(audit::of_event(&event));
@@ -113,7 +187,7 @@ impl Guild {
         let guild_context = self.in_guild(now, actor)?;
         let user_id: UserId = guild_context.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(id)?;
+        let at = self.scheduled_event_at(now, actor, id)?;
         if change == Interest::Add {
             guild_context.need_free()?;
         }
@@ -139,6 +213,21 @@ impl Guild {
         self.put_embedded(now, fields, channel_id, name, |_| payload);
         Ok(())
     }
+}
+
+fn may_follow(before: u8, after: u8) -> bool {
+    before == after
+        || matches!(
+            (before, after),
+            (ScheduledEvent::SCHEDULED, ScheduledEvent::ACTIVE | ScheduledEvent::CANCELLED)
+                | (ScheduledEvent::ACTIVE, ScheduledEvent::COMPLETED)
+        )
+}
+
+fn has_location(content: &ScheduledEventContent) -> bool {
+    let location = content.entity_metadata.as_ref().and_then(|metadata| metadata.get("location"));
+    let location = location.and_then(Value::as_str).unwrap_or_default();
+    !location.trim().is_empty() && location.chars().count() <= LOCATION_CHARS_MAX
 }
 
 /// The creator still needs CREATE_EVENTS; for others' events, MANAGE_EVENTS is needed.

@@ -7,7 +7,7 @@ use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A scheduled event. Its content is passed through; only the followers are interpreted.
+/// A scheduled event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledEvent {
     pub id: Id<()>,
@@ -39,4 +39,21 @@ pub struct ScheduledEvent {
     /// Interested accounts, sorted by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<UserId>,
+}
+
+impl ScheduledEvent {
+    /// Entity type: on a stage.
+    pub const STAGE: u8 = 1;
+    /// Entity type: in a voice channel.
+    pub const VOICE: u8 = 2;
+    /// Entity type: outside of the guild.
+    pub const EXTERNAL: u8 = 3;
+    /// Status of a new event.
+    pub const SCHEDULED: u8 = 1;
+    /// Status of an event that takes place now.
+    pub const ACTIVE: u8 = 2;
+    /// Status of an event that took place.
+    pub const COMPLETED: u8 = 3;
+    /// Status of an event that does not take place.
+    pub const CANCELLED: u8 = 4;
 }

@@ -13,7 +13,7 @@ pub struct NewScheduledEvent {
     pub content: ScheduledEventContent,
 }
 
-/// The fields of a scheduled event that its creator sets. The guild does not interpret them.
+/// The fields of a scheduled event that its creator sets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScheduledEventContent {
     /// Stage or voice channel; none if it takes place elsewhere.

@@ -18,6 +18,7 @@ mod records;
 mod relays;
 mod requests;
 mod scale;
+mod scheduled_events;
 mod structure;
 mod temporary;
 mod threads;

@@ -5,7 +5,7 @@ use guildhall_guild::{
     Actor, ChannelPatch, Command, NewChannel, NewScheduledEvent, Reply, ScheduledEventContent, StageContent,
 };
 use guildhall_guild_protocol::HiddenChannels::{self, Absent, Listed, Obfuscated};
-use guildhall_model::{ChannelType, Overwrite, OverwriteKind, Permissions, User};
+use guildhall_model::{ChannelId, ChannelType, Overwrite, OverwriteKind, Permissions, ScheduledEvent, User};
 use guildhall_partition::PartitionConfig;
 use guildhall_stdx::Timestamp;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Received, TestCluster, identify_payload};
@@ -271,17 +271,17 @@ fn s13_stages_and_scheduled_events_of_hidden_channels_are_for_their_viewers() {
     let made = cluster.command(Actor::System, Command::CreateChannel(Box::new(new)));
     let Ok(Reply::Channel(stage)) = made else { panic!("{made:?}") };
     let stage_content = StageContent { topic: "merger".to_owned(), privacy_level: 2, guild_scheduled_event_id: None };
-    let event = |channel_id| {
+    let event = |channel_id: Option<ChannelId>| {
         let content = ScheduledEventContent {
             channel_id,
             name: "party".to_owned(),
             description: None,
             scheduled_start_time: Timestamp(1_800_000_000_000),
-            scheduled_end_time: None,
+            scheduled_end_time: Some(Timestamp(1_800_003_600_000)),
             privacy_level: 2,
             status: 1,
-            entity_type: 1,
-            entity_metadata: None,
+            entity_type: if channel_id.is_some() { ScheduledEvent::STAGE } else { ScheduledEvent::EXTERNAL },
+            entity_metadata: channel_id.is_none().then(|| json!({"location": "here"})),
             image: None,
         };
         Command::CreateScheduledEvent(Box::new(NewScheduledEvent { id: None, content }))

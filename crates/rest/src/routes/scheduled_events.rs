@@ -63,10 +63,10 @@ fn content(
     rule: PictureRule,
 ) -> Option<(ScheduledEventContent, Option<Option<Picture>>)> {
     let picture = form.picture("image", rule);
-    let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
+    let number = |v: &Value, max| Ok(form::integer(v, 1, max)? as u8);
     let name = form.optional("name", |v| form::text(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);
-    let entity_type = form.optional("entity_type", number);
+    let entity_type = form.optional("entity_type", |v| number(v, 3));
     if before.is_none() {
         for (key, is_missing) in [
             ("name", name.is_none()),
@@ -89,7 +89,11 @@ fn content(
             .nullable("scheduled_end_time", form::timestamp)
             .unwrap_or(before.and_then(|before| before.scheduled_end_time)),
         privacy_level: 2,
-        status: form.optional("status", number).or(before.map(|before| before.status)).unwrap_or(1),
+        // A new event is scheduled, whatever its form says, as upstream.
+        status: match before {
+            None => ScheduledEvent::SCHEDULED,
+            Some(before) => form.optional("status", |v| number(v, 4)).unwrap_or(before.status),
+        },
         entity_type: entity_type.or(before.map(|before| before.entity_type))?,
         entity_metadata: form
             .nullable("entity_metadata", metadata)

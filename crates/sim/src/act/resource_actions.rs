@@ -93,11 +93,11 @@ impl World {
             name,
             description: None,
             scheduled_start_time: Timestamp(1_800_000_000_000),
-            scheduled_end_time: None,
+            scheduled_end_time: Some(Timestamp(1_800_003_600_000)),
             privacy_level: 2,
             status: 1,
             entity_type: 3,
-            entity_metadata: None,
+            entity_metadata: Some(serde_json::json!({"location": "here"})),
             image: None,
         };
         let name = format!("event {}", self.rng.below(10));

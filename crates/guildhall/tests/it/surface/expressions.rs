@@ -49,7 +49,8 @@ fn scheduled_events_and_stages() {
     let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let path = format!("/guilds/{guild}/scheduled-events");
-    let new = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
+    let new = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z",
+        "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
         "privacy_level": 2, "entity_metadata": {"location": "here"}});
     bot.refused("POST", &path, new.clone(), 403, 50013);
     ana.refused("POST", &path, json!({"name": "when?"}), 400, 50035);

@@ -73,7 +73,8 @@ fn by_anybody(done: Cell) -> [Cell; 6] {
 fn rows() -> Vec<Row> {
     const M: &str = "/channels/{channel_id}/messages/{message_id}";
     let row = |method, route, with, body, expected| Row { method, route, with, body, expected };
-    let event = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
+    let event = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z",
+        "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
         "privacy_level": 2, "entity_metadata": {"location": "here"}});
     let reactions: &[_] = &[("message_id", "reacted"), ("emoji", "fire")];
     vec![
@@ -390,7 +391,8 @@ impl Scene {
             }
             "sticker_id" => self.node.sticker(&guild, &owner, "wave"),
             "event_id" | "followed" => {
-                let body = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
+                let body = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z",
+        "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
                     "privacy_level": 2, "entity_metadata": {"location": "here"}});
                 let path = format!("/guilds/{guild}/scheduled-events");
                 let event = id_of(&owner.done("POST", &path, body));

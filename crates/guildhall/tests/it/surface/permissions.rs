@@ -152,7 +152,8 @@ fn s18_a_timed_out_member_reads_and_takes_back_and_that_is_all() {
     let fire = |message: &str| format!("{messages}/{message}/reactions/%F0%9F%94%A5/@me");
     ana.done("PUT", &fire(&others), NOTHING);
     bob.done("PUT", &fire(&own), NOTHING);
-    let event = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
+    let event = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z",
+        "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
         "privacy_level": 2, "entity_metadata": {"location": "here"}});
     let event = id_of(&ana.done("POST", &format!("/guilds/{guild}/scheduled-events"), event));
     let follow = format!("/guilds/{guild}/scheduled-events/{event}/users/@me");
