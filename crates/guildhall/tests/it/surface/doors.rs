@@ -1,7 +1,7 @@
 //! Doors: every way by which an earlier message could reach an account, against the account's rights in its channel.
 //!
-//! Owns        the table: per door and missing right, the status, and whether the message's text came out, in the answer
-//!             or in an event of the account's own session. The rule is `Permissions::may_read_history`.
+//! Owns        the table: per door and missing right, the status, and whether the message's text came out, in the
+//!             answer or in an event of the account's own session. The rule is `Permissions::may_read_history`.
 //! Not here    messages as they are written: their channel's viewers receive them (`partition/tests/it/visibility.rs`).
 //!             Links of files: `uploads.rs`. What a webhook's token opens: `webhooks.rs`.
 

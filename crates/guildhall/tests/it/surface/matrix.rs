@@ -392,7 +392,7 @@ impl Scene {
             "sticker_id" => self.node.sticker(&guild, &owner, "wave"),
             "event_id" | "followed" => {
                 let body = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z",
-        "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
+                    "scheduled_end_time": "2030-05-01T14:00:00Z", "entity_type": 3,
                     "privacy_level": 2, "entity_metadata": {"location": "here"}});
                 let path = format!("/guilds/{guild}/scheduled-events");
                 let event = id_of(&owner.done("POST", &path, body));
