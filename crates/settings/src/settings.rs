@@ -155,6 +155,9 @@ settings! {
         /// A chat client for browsers at `/chat/`. "on": people log in with a user token; "demo": each visitor may also
         /// get a new account, which only `guildhall demo` can create; "off": the node does not serve it.
         chat: ChatMode => defaults::CHAT;
+        /// Where people of the chat page log in: the page links to it, and takes the token that it gives back
+        /// (docs/chat.md). Not set: people paste a token. https://, or http:// of this machine.
+        chat_sign_on_url: Option<HttpUrl>, UrlRule::Authenticated => None;
         /// The operator's page at `/dashboard/`, to which a key of the backend API logs in. "on": the node serves it;
         /// "off": it does not, and `/v1/node` has the same figures.
         dashboard: DashboardMode => defaults::DASHBOARD;

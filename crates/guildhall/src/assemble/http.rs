@@ -171,8 +171,14 @@ impl Routes<'_> {
                 Some(Arc::new(Visitors::new(node.clone(), clock, VisitorLimits::default())))
             }
         };
-        let (gateway_url, streams) = (ports.gateway_url.as_str().into(), streams_name(self.config));
-        (chat_router(ChatPage { gateway_url, visitors: visitors.clone(), streams }), visitors)
+        let page = ChatPage {
+            gateway_url: ports.gateway_url.as_str().into(),
+            visitors: visitors.clone(),
+            streams: streams_name(self.config),
+            sign_on_url: self.config.server.chat_sign_on_url.as_ref().map(|url| url.uri().to_string().into()),
+            create_guilds: api_limits(self.config).users.create_guilds,
+        };
+        (chat_router(page), visitors)
     }
 }
 

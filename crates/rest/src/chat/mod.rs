@@ -34,6 +34,10 @@ pub struct ChatPage {
     pub visitors: Option<Arc<Visitors>>,
     /// `codec.streams`, for the meter.
     pub streams: &'static str,
+    /// Where people log in. None: the page asks for a token.
+    pub sign_on_url: Option<Arc<str>>,
+    /// Whether accounts may create guilds (`users.create_guilds`).
+    pub create_guilds: bool,
 }
 
 struct Served {
@@ -85,6 +89,8 @@ struct Settings<'a> {
     visitors: bool,
     version: &'static str,
     streams: &'static str,
+    sign_on_url: Option<&'a str>,
+    create_guilds: bool,
 }
 
 async fn settings(State(served): State<Arc<Served>>) -> Response {
@@ -93,6 +99,8 @@ async fn settings(State(served): State<Arc<Served>>) -> Response {
         visitors: served.page.visitors.is_some(),
         version: env!("CARGO_PKG_VERSION"),
         streams: served.page.streams,
+        sign_on_url: served.page.sign_on_url.as_deref(),
+        create_guilds: served.page.create_guilds,
     };
     ([(header::CACHE_CONTROL, "no-store")], Json(settings)).into_response()
 }
@@ -129,7 +137,13 @@ mod tests {
     use tower::ServiceExt as _;
 
     async fn send_request(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
-        let page = ChatPage { gateway_url: "wss://gw.example.net".into(), visitors: None, streams: "per-connection" };
+        let page = ChatPage {
+            gateway_url: "wss://gw.example.net".into(),
+            visitors: None,
+            streams: "per-connection",
+            sign_on_url: Some("https://login.example.net/?app=chat".into()),
+            create_guilds: false,
+        };
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -195,6 +209,8 @@ mod tests {
         let (_, _, settings) = send_request("GET", "/chat/settings.json", &[]).await;
         let settings: serde_json::Value = serde_json::from_slice(&settings).unwrap();
         assert_eq!((&settings["visitors"], &settings["gateway_url"]), (&false.into(), &"wss://gw.example.net".into()));
+        let expected = (&"https://login.example.net/?app=chat".into(), &false.into());
+        assert_eq!((&settings["sign_on_url"], &settings["create_guilds"]), expected);
         // Nobody makes accounts outside of a demo.
         assert_eq!(send_request("POST", "/chat/visitors", &[]).await.0, StatusCode::NOT_FOUND);
         let (status, headers, body) = send_request("HEAD", "/chat/", &[]).await;
