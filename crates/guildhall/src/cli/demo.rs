@@ -1,22 +1,21 @@
 //! `guildhall demo`: its arguments, and the node that the crate `demo` seeds.
 
-use super::{Common, Failure, flags, load_config, say, start_failure};
+use super::{Common, Failure, flags, load_config, say, serve::run_until, start_failure};
 use crate::{
     assemble::{RunningNode, assemble, reachable},
     secrets::{random, secret},
 };
 use clap::Args;
-use guildhall_backend::ActionFault;
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
 use guildhall_rest::VisitorGuild;
 use guildhall_settings::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line};
-use guildhall_telemetry::{logging, reports::Asked};
+use guildhall_telemetry::logging;
 use std::{
-    future::{Future, pending},
+    future::Future,
     io::{self, IsTerminal as _},
     path::PathBuf,
 };
-use tokio::sync::mpsc;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -87,22 +86,27 @@ pub(super) async fn run(
         ("--public-url", "server.public_url", args.public_url),
         ("--data", "store.dir", args.data),
     ]);
-    let mut sources = args.common.sources(environment, flags, false)?;
-    sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
-    // The community is invented, so its metrics are no secret.
-    sources.defaults.push(Flag::new("", "server.metrics", "open"));
-    // The community is invented, so its chat page may give an account to any visitor.
-    sources.defaults.push(Flag::new("", "server.chat", "demo"));
-    // Small enough that the guild which is not on the screen is passive: the chat page shows what that saves.
-    sources.defaults.push(Flag::new("", "limits.passive_above_members", "49"));
-    // On a terminal the address comes first, and no line of the log before it.
-    if io::stderr().is_terminal() {
-        sources.defaults.push(Flag::new("", "log.level", "warn"));
-    }
-    let loaded = load_config(&sources)?;
+    let read = || {
+        let mut sources = args.common.sources(environment.clone(), flags.clone(), false)?;
+        sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
+        // The community is invented, so its metrics are no secret.
+        sources.defaults.push(Flag::new("", "server.metrics", "open"));
+        // The community is invented, so its chat page may give an account to any visitor.
+        sources.defaults.push(Flag::new("", "server.chat", "demo"));
+        // Small enough that the guild which is not on the screen is passive: the chat page shows what that saves.
+        sources.defaults.push(Flag::new("", "limits.passive_above_members", "49"));
+        // On a terminal the address comes first, and no line of the log before it.
+        if io::stderr().is_terminal() {
+            sources.defaults.push(Flag::new("", "log.level", "warn"));
+        }
+        load_config(&sources)
+    };
+    let mut loaded = read()?;
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
-    let _log = logging::init(&loaded.config.log);
+    let log = logging::init(&loaded.config.log);
+    // Installed first: without a handler, SIGHUP ends the process.
+    let mut hangups = signal(SignalKind::hangup())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %changed_line(&loaded), "starting");
     tracing::debug!(config = %effective_line(&loaded), "all settings");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
@@ -114,22 +118,11 @@ pub(super) async fn run(
     };
     say(&demo.what_to_try());
     running.reports.set_settings(&loaded);
-    let asked = running.take_asked();
-    let has_failed = tokio::select! {
-        () = demo.talk(&running.node, stop) => false,
-        () = drained(asked) => false,
-        () = running.failed() => true,
-    };
+    let node = running.node.clone();
+    let talk = demo.talk(&node, stop);
+    let has_failed = run_until(talk, &mut running, &log, (&mut loaded, read), &mut hangups).await;
     running.end(has_failed).await?;
     Ok(())
-}
-
-/// Completes when an operator stops the node from the dashboard.
-async fn drained(asked: Option<mpsc::Receiver<Asked>>) {
-    let Some(mut asked) = asked else { return pending().await };
-    while let Some(Asked::Reload(answer)) = asked.recv().await {
-        let _ = answer.send(Err(ActionFault::NotHere));
-    }
 }
 
 /// Starts the node and seeds the demo. The node reports ready once the demo is complete.

@@ -12,7 +12,7 @@ use guildhall_telemetry::{
 };
 use std::{future::Future, pin::pin};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 
@@ -85,24 +85,35 @@ pub(super) async fn run(
     let admin_listen = running.admin_addr.map(tracing::field::display);
     tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");
     running.reports.set_settings(&loaded);
+    let failed = run_until(stop, &mut running, &log, (&mut loaded, read), &mut hangups).await;
+    Ok(running.end(failed).await?)
+}
+
+/// Reloads the configuration when told to, until the node is to stop. Returns whether a part of it has failed.
+pub(super) async fn run_until(
+    stop: impl Future<Output = ()>,
+    running: &mut RunningNode,
+    log: &LogHandle,
+    (loaded, read): (&mut Loaded, impl Fn() -> Result<Loaded, Failure>),
+    hangups: &mut Signal,
+) -> bool {
     let mut asked = running.take_asked();
     let mut stop = pin!(stop);
-    let failed = loop {
+    loop {
         tokio::select! {
-            () = &mut stop => break false,
-            () = running.failed() => break true,
+            () = &mut stop => return false,
+            () = running.failed() => return true,
             Some(()) = hangups.recv() => {
                 // The log has the reason.
-                let _ = reload(&mut running, &log, &mut loaded, read());
+                let _ = reload(running, log, loaded, read());
             }
             Some(asked) = next(&mut asked) => match asked {
-                Asked::Drain => break false,
+                Asked::Drain => return false,
                 // An operator who has gone needs no answer.
-                Asked::Reload(answer) => drop(answer.send(reload(&mut running, &log, &mut loaded, read()))),
+                Asked::Reload(answer) => drop(answer.send(reload(running, log, loaded, read()))),
             }
         }
-    };
-    Ok(running.end(failed).await?)
+    }
 }
 
 /// The next request of an operator.
