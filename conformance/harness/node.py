@@ -7,6 +7,7 @@ Limits      start and stop are bounded by the run's patience.
 import http.client
 import json
 import pathlib
+import signal
 import socket
 import subprocess
 import time
@@ -33,7 +34,9 @@ class Node:
         self.port = free_port()
         self.log = folder / "server.log"
         self._data = folder / "data"
-        self._command = [server, "demo", "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
+        self._live = folder / "live.toml"
+        self._live.write_text("", encoding="utf-8")
+        self._command = [server, "demo", "--config", self._live, "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
         self._command += ["--members", community.members, "--rate", community.rate, "--seed", SEED]
         self._command += ["--public-url", f"ws://127.0.0.1:{gateway_port or self.port}"]
         for setting, value in community.settings:
@@ -90,6 +93,11 @@ class Node:
         """Fails when the process has ended."""
         if self._process.poll() is not None:
             raise Failure(f"the server ended with code {self._process.returncode}")
+
+    def change_settings(self, toml):
+        """Settings that apply while it runs, instead of those of the last call."""
+        self._live.write_text(toml, encoding="utf-8")
+        self._process.send_signal(signal.SIGHUP)
 
     def stop(self):
         """Asks the server to end, and waits for it."""

@@ -553,8 +553,23 @@ pub struct CompressionReport {
     pub upgrades: Option<UpgradesReport>,
     /// Streams that share one match search.
     pub shared_match: SharedMatch,
+    /// Streams that left their context for shared-match.
+    #[serde(default)]
+    pub context_moves: ContextMoves,
     /// Messages compressed once for permessage-deflate.
     pub deflate_shared_bodies_total: u64,
+}
+
+/// Streams that left their context for shared-match (`codec.streams = "auto"`), by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ContextMoves {
+    /// Their events have many recipients.
+    pub crowd_total: u64,
+    /// Contexts took more CPU time than `codec.contexts_cpu_percent`.
+    pub cpu_total: u64,
+    /// Contexts held more memory than they may.
+    pub memory_total: u64,
 }
 
 /// A setting in force.

@@ -83,6 +83,7 @@ fn the_dashboard_reads_what_the_node_writes() {
         SessionReport,
         ContextKind,
         UpgradesReport,
+        ContextMoves,
         SharedMatch,
         CompressionReport,
         Setting,

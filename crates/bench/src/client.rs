@@ -53,8 +53,10 @@ struct Swarm {
 impl Swarm {
     fn decompressor(&self) -> Result<Option<StreamDecompressor>> {
         Ok(match self.mode {
-            Mode::Zlib | Mode::SharedZlib => Some(StreamDecompressor::zlib()?),
-            Mode::Zstd | Mode::SharedZstd => Some(StreamDecompressor::zstd(guildhall_shared_match::ZSTD_WINDOW_LOG)?),
+            Mode::Zlib | Mode::SharedZlib | Mode::AutoZlib => Some(StreamDecompressor::zlib()?),
+            Mode::Zstd | Mode::SharedZstd | Mode::AutoZstd => {
+                Some(StreamDecompressor::zstd(guildhall_shared_match::ZSTD_WINDOW_LOG)?)
+            }
             Mode::Plain | Mode::Prepared | Mode::Deflate => None,
         })
     }

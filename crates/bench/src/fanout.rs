@@ -48,6 +48,8 @@ pub enum FanoutMode {
     Prepared,
     /// zstd-stream, written by shared-match.
     SharedZstd,
+    /// zstd-stream, by contexts that may move to shared-match: of three quarters of the available memory.
+    AutoZstd,
 }
 
 /// `guildhall-bench fanout`.
@@ -207,7 +209,7 @@ fn check(args: &FanoutArgs, members: usize) -> Result<()> {
     ensure!(args.heartbeat_ms > 0, "--heartbeat-ms must be at least 1");
     ensure!(args.passive_interval_ms > 0, "--passive-interval-ms must be at least 1");
     match mode {
-        FanoutMode::Plain | FanoutMode::Prepared | FanoutMode::SharedZstd => {}
+        FanoutMode::Plain | FanoutMode::Prepared | FanoutMode::SharedZstd | FanoutMode::AutoZstd => {}
         FanoutMode::ClassicZstd => {
             let (needed, available) = (sessions as u64 * ZSTD_CONTEXT_BYTES, usage::available_bytes()?);
             ensure!(

@@ -122,10 +122,16 @@ enum Bench {
     Role(BenchRole),
 }
 
-/// The default configuration of a node.
+/// One search for all streams, with the defaults of a node.
 const SHARED: StreamCodec = StreamCodec::SharedMatch {
     history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
     check_one_in: NonZeroU32::new(defaults::SHARED_CHECK_ONE_IN),
+};
+/// The default configuration of a node.
+const AUTO: StreamCodec = StreamCodec::Auto {
+    history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
+    check_one_in: NonZeroU32::new(defaults::SHARED_CHECK_ONE_IN),
+    cpu_percent: defaults::CONTEXTS_CPU_PERCENT as u8,
 };
 
 /// Transport compression of the clients.
@@ -145,14 +151,18 @@ pub enum Mode {
     SharedZstd,
     /// zlib-stream, written by shared-match.
     SharedZlib,
+    /// zstd-stream, by a context that may move to shared-match.
+    AutoZstd,
+    /// zlib-stream, by a context that may move to shared-match.
+    AutoZlib,
 }
 
 impl Mode {
     fn query(self) -> &'static str {
         match self {
             Self::Plain | Self::Prepared | Self::Deflate => "/?v=10&encoding=json",
-            Self::Zlib | Self::SharedZlib => "/?v=10&encoding=json&compress=zlib-stream",
-            Self::Zstd | Self::SharedZstd => "/?v=10&encoding=json&compress=zstd-stream",
+            Self::Zlib | Self::SharedZlib | Self::AutoZlib => "/?v=10&encoding=json&compress=zlib-stream",
+            Self::Zstd | Self::SharedZstd | Self::AutoZstd => "/?v=10&encoding=json&compress=zstd-stream",
         }
     }
 
@@ -161,13 +171,20 @@ impl Mode {
         match self {
             Self::Plain | Self::Zlib | Self::Zstd | Self::Prepared | Self::Deflate => StreamCodec::PerConnection,
             Self::SharedZstd | Self::SharedZlib => SHARED,
+            Self::AutoZstd | Self::AutoZlib => AUTO,
         }
     }
 
     /// What clients offer besides.
     fn deflate(self) -> Option<DeflateParams> {
         let takeover = match self {
-            Self::Plain | Self::Zlib | Self::Zstd | Self::SharedZstd | Self::SharedZlib => return None,
+            Self::Plain
+            | Self::Zlib
+            | Self::Zstd
+            | Self::SharedZstd
+            | Self::SharedZlib
+            | Self::AutoZstd
+            | Self::AutoZlib => return None,
             Self::Prepared => false,
             Self::Deflate => true,
         };

@@ -55,6 +55,7 @@ struct Shared {
     upgraded: Option<Upgraded>,
     gate: UpgradeGate,
     stored_total: AtomicU64,
+    movable_bytes_max: AtomicU64,
 }
 
 struct Upgraded {
@@ -105,7 +106,9 @@ impl ContextPool {
             None => None,
         };
         let (gate, stored_total) = Default::default();
-        Ok(Self { shared: Arc::new(Shared { params, budget, zlib, zstd, upgraded, gate, stored_total }) })
+        let movable_bytes_max = AtomicU64::new(u64::MAX);
+        let shared = Shared { params, budget, zlib, zstd, upgraded, gate, stored_total, movable_bytes_max };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Makes one context of each kind and uses it, so that parameters a library does not take fail at the start.
@@ -156,6 +159,35 @@ impl ContextPool {
     pub fn zstd(&self) -> StreamCompressor {
         let is_upgrade_due = self.shared.gate.draw() && self.shared.upgraded.is_some();
         StreamCompressor::Zstd(ZstdCompressor::new(self.clone(), is_upgrade_due))
+    }
+
+    /// As [`ContextPool::zstd`], for a stream that another writer may continue: its header declares a window of at
+    /// least `2^window_log` bytes.
+    #[must_use]
+    pub fn zstd_movable(&self, window_log: u32) -> StreamCompressor {
+        let is_upgrade_due = self.shared.gate.draw() && self.shared.upgraded.is_some();
+        let stream = ZstdCompressor::new(self.clone(), is_upgrade_due);
+        StreamCompressor::Zstd(stream.with_window_log_min(window_log))
+    }
+
+    /// Bytes that contexts may hold for as long as their streams can go on without them. `u64::MAX`: all that there is
+    /// room for.
+    pub fn set_movable_bytes_max(&self, bytes: u64) {
+        self.shared.movable_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes by which contexts hold more than that.
+    #[must_use]
+    pub fn excess_bytes(&self) -> u64 {
+        self.shared.budget.bytes().saturating_sub(self.shared.movable_bytes_max.load(Ordering::Relaxed))
+    }
+
+    /// Whether a stream that could do without a context is to get one.
+    #[must_use]
+    pub fn has_movable_room(&self) -> bool {
+        let bytes = self.shared.zstd.slot_bytes() as u64;
+        let held = self.shared.budget.bytes().saturating_add(bytes);
+        held <= self.shared.movable_bytes_max.load(Ordering::Relaxed) && self.shared.budget.has_room(bytes)
     }
 
     /// Starts a zstd stream that refers to a dictionary, which the client must have. Allocates nothing before
@@ -212,11 +244,7 @@ impl ContextPool {
     fn open(&self, pool: &Pool) -> Option<Slot> {
         // A stream without a slot checks for every message, so the check must be cheap.
         let has_room = self.shared.budget.has_room(pool.slot_bytes() as u64);
-        let slot = if has_room { pool.open().ok() } else { None };
-        if slot.is_none() {
-            self.shared.stored_total.fetch_add(1, Ordering::Relaxed);
-        }
-        slot
+        if has_room { pool.open().ok() } else { None }
     }
 }
 

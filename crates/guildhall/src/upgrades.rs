@@ -1,12 +1,13 @@
 //! Upgrades at work: real memory into the loop, its decisions on larger compression contexts to the partitions.
 //!
-//! Owns        one task of the runtime, which ends with the node.
+//! Owns        one task of the runtime, which ends with the node; how much memory contexts may hold whose streams can
+//!             go on without them (`codec.streams = "auto"`).
 //! Limits      a reading every `READ_EVERY`; between two of them the gate holds connections to the last decision.
 //! Not here    the decision: `guildhall-memory-budget`.     Spec  docs/adr/0016.
 
 use guildhall_accounting::report::UpgradesReport;
 use guildhall_codec::{ContextPool, ContextStats};
-use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop};
+use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop, movable_bytes_max};
 use guildhall_net::{Partitions, SystemClock};
 use guildhall_telemetry::memory::{Memory, MemoryReader};
 use std::{
@@ -36,10 +37,11 @@ pub struct Upgrades {
 }
 
 impl Upgrades {
-    /// Begins. Call within a tokio runtime.
+    /// Begins. Unless `may_upgrade`, no connection gets a larger context. Call within a tokio runtime.
     #[must_use]
     pub fn start(
         config: UpgradeConfig,
+        may_upgrade: bool,
         reader: MemoryReader,
         clock: SystemClock,
         contexts: ContextPool,
@@ -56,11 +58,16 @@ impl Upgrades {
                 timer.tick().await;
                 let memory = reader.read();
                 if let Err(error) = &memory
+                    && may_upgrade
                     && last != Some(BudgetState::Blind)
                 {
                     tracing::warn!(%error, "memory cannot be read: no connection gets a larger compression context");
                 }
                 let memory = memory.ok();
+                contexts.set_movable_bytes_max(movable_bytes(config, memory, &contexts));
+                if !may_upgrade {
+                    continue;
+                }
                 let decision = decide(&mut control, &clock, memory, &contexts);
                 if decision.reclaim_count > 0 {
                     partitions.take_back_upgrades(decision.reclaim_count as usize);
@@ -93,6 +100,13 @@ impl Drop for Upgrades {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Bytes that contexts may hold whose streams can go on without them; none if memory cannot be read.
+fn movable_bytes(config: UpgradeConfig, memory: Option<Memory>, contexts: &ContextPool) -> u64 {
+    let Some(Memory { limit_bytes, used_bytes, .. }) = memory else { return 0 };
+    let reading = Reading { limit_bytes, used_bytes, ..Reading::default() };
+    movable_bytes_max(config, &reading, contexts.stats().resident_bytes)
 }
 
 /// One turn of the loop.

@@ -98,6 +98,15 @@ pub struct Decision {
     pub budget_bytes: u64,
 }
 
+/// What contexts may hold whose streams can go on without them, of which `contexts_bytes` are held now: three quarters
+/// of what the budget leaves to contexts.
+#[must_use]
+pub fn movable_bytes_max(config: UpgradeConfig, reading: &Reading, contexts_bytes: u64) -> u64 {
+    let budget_bytes = percent(reading.limit_bytes, config.memory_percent.into());
+    let other_bytes = reading.used_bytes.saturating_sub(contexts_bytes);
+    percent(budget_bytes.saturating_sub(other_bytes), ROOM_PERCENT)
+}
+
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct UpgradeLoop {

@@ -22,7 +22,8 @@ use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAcco
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, RecentLoss, SentTable,
+    AuthPurpose, Checked, ContextMoves, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig,
+    RecentLoss, SentTable,
 };
 use guildhall_session::session_partition;
 use guildhall_stdx::{LogGate, Now};
@@ -369,6 +370,7 @@ impl Partitions {
                     latency: latency.snapshot(),
                     shared_match: partition.shared_match(),
                     shared_match_checked: partition.shared_match_checked(),
+                    context_moves: partition.context_moves(),
                     sent: partition.sent().clone(),
                 });
             })));
@@ -394,6 +396,8 @@ pub struct PartitionState {
     pub shared_match: (guildhall_shared_match::Counters, usize),
     /// What their self-check has seen.
     pub shared_match_checked: Checked,
+    /// Streams that left their context for shared-match.
+    pub context_moves: ContextMoves,
     /// Bytes by dispatch type, codec and encoding.
     pub sent: SentTable,
 }

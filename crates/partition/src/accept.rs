@@ -6,9 +6,10 @@
 
 use crate::{
     conn::{Compression, Conn, ConnCodec, ConnParams, Control},
+    core::Core,
     partition::Partition,
     sent::{ConnSent, Way},
-    stream_codec::{Compressor, StreamCodec},
+    stream_codec::{Compressor, LibraryStream, StreamCodec},
     transport::Transport,
     turn::Turn,
 };
@@ -31,9 +32,15 @@ impl Partition {
     fn greet(&mut self, turn: &mut Turn<'_, impl Transport>, params: ConnParams) -> SlotKey {
         let compressor = match self.core.config.stream_codec {
             StreamCodec::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
+            StreamCodec::Auto { .. } => {
+                let Core { matchers, config, .. } = &mut self.core;
+                let movable = matchers.movable_stream(params, &config.contexts, config.deflate);
+                movable.or_else(|| matchers.stream(params, &config.shared_dictionaries))
+            }
             StreamCodec::PerConnection => None,
         };
-        let compressor = compressor.or_else(|| self.library_stream(params).map(Compressor::Library)).map(Box::new);
+        let library = || self.library_stream(params).map(|context| Compressor::Library(LibraryStream::new(context)));
+        let compressor = compressor.or_else(library).map(Box::new);
         let is_unreadable = compressor.is_none() && params.compression.has_stream();
         let key = self.insert_conn(turn.now, params, compressor);
         self.core.counters.conns_total += 1;

@@ -6,6 +6,7 @@
 
 use crate::{
     config::PartitionConfig,
+    context_budget::ContextMoves,
     core::Core,
     counters::Counters,
     recent_joins::{ClosedTokens, RecentJoins},
@@ -94,6 +95,12 @@ impl Partition {
     #[must_use]
     pub fn shared_match(&self) -> (guildhall_shared_match::Counters, usize) {
         self.core.matchers.counters()
+    }
+
+    /// Streams that left their library context for shared-match.
+    #[must_use]
+    pub fn context_moves(&self) -> ContextMoves {
+        self.core.matchers.context_budget.counts()
     }
 
     /// Results of the self-check of shared-match streams.

@@ -219,6 +219,7 @@ impl Core {
         self.flush_batch(turn);
         self.flush_queue.end(queue);
         self.matchers.set_connections(self.conns.len());
+        self.keep_context_budget(turn.now);
     }
 
     /// Prefetches memory of the connections after the first of these. Each step reads what the step before it has

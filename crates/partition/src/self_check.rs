@@ -72,10 +72,6 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    pub fn new(one_in: Option<NonZeroU32>) -> Self {
-        Self { one_in, ..Self::default() }
-    }
-
     /// Changes the share of new connections that are checked.
     pub fn set_one_in(&mut self, one_in: Option<NonZeroU32>) {
         self.one_in = one_in;

@@ -28,7 +28,7 @@ const TYPES: usize = EventName::ALL.len() + 1;
 const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
 const ENCODINGS: [&str; 2] = [Encoding::Json.name(), Encoding::Etf.name()];
 /// Compressions per one that is timed.
-const TIMED_ONE_IN: u64 = 64;
+pub const TIMED_ONE_IN: u64 = 64;
 const WAYS: usize = CODECS.len() * ENCODINGS.len();
 
 /// Codec and encoding of what a connection is sent.
@@ -234,13 +234,11 @@ impl Tally<'_> {
         if guildhall_accounting::is_on() && self.sampler.is_due() { link.nanos() } else { None }
     }
 
-    /// A compression ended that `begun` was returned for.
-    pub fn timed(&mut self, begun: Option<u64>, link: &impl Transport, dispatch: &Dispatch, way: Way) {
-        if let Some(begun) = begun
-            && let Some(now) = link.nanos()
-        {
-            self.sent.add_time(dispatch.name(), way, now.saturating_sub(begun));
-        }
+    /// A compression ended that `begun` was returned for. Returns its nanoseconds, if it was timed.
+    pub fn timed(&mut self, begun: Option<u64>, link: &impl Transport, dispatch: &Dispatch, way: Way) -> Option<u64> {
+        let ns = link.nanos()?.saturating_sub(begun?);
+        self.sent.add_time(dispatch.name(), way, ns);
+        Some(ns)
     }
 }
 

@@ -5,14 +5,18 @@
 //! Invariants  S1 the number of a body belongs to this partition's matcher: a connection that comes from another
 //!             partition forgets the numbers of bodies that it received there. S2 a dispatch that was made for one
 //!             session is compressed alone and never stored for others. S3 a checked connection sends no message that
-//!             its client could not decode.
+//!             its client could not decode. S4 a stream that may move knows the position of every message that its
+//!             context has written.
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::stream_codec`).
 
 use crate::{
     conn::{Compression, ConnParams},
+    context_budget::{ContextBudget, MeanAudience, Why},
     self_check::{Check, Checked, SelfCheck},
 };
-use guildhall_codec::{CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor};
+use guildhall_codec::{
+    CodecError, ContextPool, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, ZlibParams,
+};
 use guildhall_guild_protocol::{
     AccessChange, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
 };
@@ -20,7 +24,7 @@ use guildhall_model::{ChannelId, GuildId};
 use guildhall_session::{Dispatch, Session};
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
-    ZstdStream,
+    ZSTD_WINDOW_LOG, ZstdStream,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -43,6 +47,27 @@ pub enum StreamCodec {
         /// is counted, and turns shared-match off for new connections of the partition. None: no connection is checked.
         check_one_in: Option<NonZeroU32>,
     },
+    /// A library context first, and shared-match in the same stream once the connection's events have many recipients
+    /// or contexts take too much. With a dictionary: as `SharedMatch`.
+    Auto {
+        /// As in `SharedMatch`.
+        history_bytes_max: usize,
+        /// As in `SharedMatch`.
+        check_one_in: Option<NonZeroU32>,
+        /// Share of the partition's time that contexts may take, in percent; past it streams move to shared-match.
+        cpu_percent: u8,
+    },
+}
+
+impl StreamCodec {
+    /// `history_bytes_max` and `check_one_in`, if any stream is one of shared-match.
+    fn shared(self) -> Option<(usize, Option<NonZeroU32>)> {
+        match self {
+            Self::PerConnection => None,
+            Self::SharedMatch { history_bytes_max, check_one_in }
+            | Self::Auto { history_bytes_max, check_one_in, .. } => Some((history_bytes_max, check_one_in)),
+        }
+    }
 }
 
 const WINDOW_BITS_MAX: u8 = 15;
@@ -58,9 +83,23 @@ const NARROWED_MAX: usize = 1_024;
 #[derive(Debug)]
 pub enum Compressor {
     /// A library context.
-    Library(StreamCompressor),
+    Library(LibraryStream),
     /// A stream of shared-match.
     Shared(SharedStream),
+}
+
+/// A stream that a library context writes.
+#[derive(Debug)]
+pub struct LibraryStream {
+    context: StreamCompressor,
+    /// The same stream as shared-match would continue it; none if it cannot move.
+    successor: Option<Successor>,
+}
+
+#[derive(Debug)]
+struct Successor {
+    stream: SharedStream,
+    audience: MeanAudience,
 }
 
 /// A stream of shared-match.
@@ -68,6 +107,8 @@ pub enum Compressor {
 pub struct SharedStream {
     format: Format,
     check: Option<Box<Check>>,
+    /// Why it left its context; none if it never had one.
+    moved: Option<Why>,
 }
 
 #[derive(Debug)]
@@ -80,7 +121,7 @@ impl Compressor {
     /// Heap memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Self::Library(stream) => stream.memory_bytes(),
+            Self::Library(stream) => stream.context.memory_bytes() + self.heap_bytes(),
             Self::Shared(stream) => stream.memory_bytes(),
         }
     }
@@ -88,7 +129,7 @@ impl Compressor {
     /// Heap memory in bytes, without the slot of a library context.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Self::Library(_) => 0,
+            Self::Library(stream) => stream.successor.as_ref().map_or(0, |successor| successor.stream.memory_bytes()),
             Self::Shared(stream) => stream.memory_bytes(),
         }
     }
@@ -102,31 +143,45 @@ impl Compressor {
         }
     }
 
-    /// Whether its events are searched once for all recipients.
+    /// Whether its events are searched once for all recipients, now or once it has moved.
     pub fn shares_search(&self) -> bool {
-        matches!(self, Self::Shared(_))
+        match self {
+            Self::Library(stream) => stream.successor.is_some(),
+            Self::Shared(_) => true,
+        }
+    }
+
+    /// Whether a library context writes it.
+    pub fn is_library(&self) -> bool {
+        matches!(self, Self::Library(_))
     }
 
     /// Name of the component that writes it, for `/v1`.
     pub fn writer(&self) -> &'static str {
         match self {
-            Self::Library(stream) if stream.is_upgraded() => "per-connection, upgraded",
+            Self::Library(stream) if stream.context.is_upgraded() => "per-connection, upgraded",
             Self::Library(_) => "per-connection",
-            Self::Shared(_) => "shared-match",
+            Self::Shared(SharedStream { moved: None, .. }) => "shared-match",
+            Self::Shared(SharedStream { moved: Some(Why::Crowd), .. }) => "shared-match, moved for its crowds",
+            Self::Shared(SharedStream { moved: Some(Why::Cpu), .. }) => "shared-match, moved for CPU time",
+            Self::Shared(SharedStream { moved: Some(Why::Memory), .. }) => "shared-match, moved for memory",
         }
     }
 
     /// Whether it is a larger context (ADR 16).
     pub fn is_upgraded(&self) -> bool {
-        matches!(self, Self::Library(stream) if stream.is_upgraded())
+        matches!(self, Self::Library(stream) if stream.context.is_upgraded())
     }
 
     /// Takes over a stream that another partition has written so far (S1).
     pub fn arrive(&mut self) {
         match self {
-            Self::Library(_) => {}
-            Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.leave_matcher(),
-            Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.leave_matcher(),
+            Self::Library(stream) => {
+                if let Some(successor) = &mut stream.successor {
+                    successor.stream.leave_matcher();
+                }
+            }
+            Self::Shared(stream) => stream.leave_matcher(),
         }
     }
 
@@ -137,8 +192,13 @@ impl Compressor {
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let start = out.len();
         match self {
-            Self::Library(stream) => stream.store(message, out),
-            Self::Shared(SharedStream { format, check }) => {
+            Self::Library(LibraryStream { context, successor }) => {
+                context.store(message, out)?;
+                let Some(Successor { stream, .. }) = successor else { return Ok(()) };
+                stream.follow(message.len());
+                stream.check.as_mut().map_or(Ok(()), |check| check.read(&out[start..], message))
+            }
+            Self::Shared(SharedStream { format, check, .. }) => {
                 match format {
                     Format::Zstd(stream) => stream.store(message, out),
                     Format::Deflate(stream) => stream.store(message, out),
@@ -149,7 +209,34 @@ impl Compressor {
     }
 }
 
+impl LibraryStream {
+    /// A stream that its context writes to its end.
+    pub fn new(context: StreamCompressor) -> Self {
+        Self { context, successor: None }
+    }
+
+    /// Whether its context has no room: shared-match writes it, where it can.
+    fn lacks_room(&mut self) -> Result<bool, CodecError> {
+        Ok(self.successor.is_some() && !self.context.open()?)
+    }
+}
+
 impl SharedStream {
+    fn leave_matcher(&mut self) {
+        match &mut self.format {
+            Format::Zstd(stream) => stream.leave_matcher(),
+            Format::Deflate(stream) => stream.leave_matcher(),
+        }
+    }
+
+    /// A library context wrote a message of `bytes` bytes to the stream.
+    fn follow(&mut self, bytes: usize) {
+        match &mut self.format {
+            Format::Zstd(stream) => stream.follow(bytes),
+            Format::Deflate(stream) => stream.follow(bytes),
+        }
+    }
+
     fn memory_bytes(&self) -> usize {
         let stream = match &self.format {
             Format::Zstd(stream) => stream.heap_bytes(),
@@ -196,26 +283,26 @@ pub struct Matchers {
     /// may lag: an event that one of them holds for public is compressed without shared state.
     narrowed: HashMap<GuildId, BTreeSet<ChannelId>>,
     self_check: SelfCheck,
+    pub context_budget: ContextBudget,
 }
 
 impl Matchers {
     /// Without matchers: each is made for the first message that needs it.
     pub fn new(streams: StreamCodec) -> Self {
-        match streams {
-            StreamCodec::PerConnection => Self::default(),
-            StreamCodec::SharedMatch { history_bytes_max, check_one_in } => {
-                let limits = Limits { history_bytes_max, ..Limits::default() };
-                Self { limits, self_check: SelfCheck::new(check_one_in), ..Self::default() }
-            }
-        }
+        let mut matchers = Self::default();
+        matchers.take_settings(streams);
+        matchers
     }
 
     /// Changes the stream codec of new connections; existing ones keep theirs. The memory of existing matchers does not
     /// change.
     pub fn take_settings(&mut self, streams: StreamCodec) {
-        if let StreamCodec::SharedMatch { history_bytes_max, check_one_in } = streams {
+        if let Some((history_bytes_max, check_one_in)) = streams.shared() {
             self.limits.history_bytes_max = history_bytes_max;
             self.self_check.set_one_in(check_one_in);
+        }
+        if let StreamCodec::Auto { cpu_percent, .. } = streams {
+            self.context_budget.set_cpu_percent(cpu_percent);
         }
     }
 
@@ -248,7 +335,60 @@ impl Matchers {
             Compression::None | Compression::Deflate(_) => return None,
         };
         let check = self.self_check.begin(container, dictionary);
-        Some(Compressor::Shared(SharedStream { format, check }))
+        Some(Compressor::Shared(SharedStream { format, check, moved: None }))
+    }
+
+    /// The stream that a connection requested, written by a library context until it moves. None if it cannot begin so:
+    /// there is no room, it has a dictionary or no stream, or a check has failed.
+    pub fn movable_stream(
+        &mut self,
+        params: ConnParams,
+        contexts: &ContextPool,
+        deflate: ZlibParams,
+    ) -> Option<Compressor> {
+        if self.self_check.has_failed() || !self.context_budget.has_cpu() || !contexts.has_movable_room() {
+            return None;
+        }
+        let (context, format, container) = match params.compression {
+            Compression::Zstd => (contexts.zstd_movable(ZSTD_WINDOW_LOG), Format::Zstd(ZstdStream::continued()), None),
+            Compression::Zlib => {
+                let stream = DeflateStream::continued(Container::Zlib, contexts.params().zlib.window_bits);
+                (contexts.zlib(), Format::Deflate(stream), Some(Container::Zlib))
+            }
+            Compression::Deflate(params) if !params.server_no_context_takeover => {
+                let context = StreamCompressor::deflate(deflate, params.server_window_bits).ok()?;
+                let stream = DeflateStream::continued(Container::PerMessage, params.server_window_bits);
+                (context, Format::Deflate(stream), Some(Container::PerMessage))
+            }
+            Compression::None | Compression::Deflate(_) | Compression::ZstdDict(_) => return None,
+        };
+        // The reader of a check takes windows as large as those of shared-match.
+        let is_readable = container.is_some() || contexts.params().zstd.window_log < ZSTD_WINDOW_LOG;
+        let check = if is_readable { self.self_check.begin(container, None) } else { None };
+        let stream = SharedStream { format, check, moved: None };
+        let successor = Some(Successor { stream, audience: MeanAudience::default() });
+        Some(Compressor::Library(LibraryStream { context, successor }))
+    }
+
+    /// Shared-match goes on with a stream that has a successor.
+    fn move_to_shared(&mut self, compressor: &mut Compressor, why: Why) {
+        let Compressor::Library(LibraryStream { successor, .. }) = compressor else { return };
+        let Some(Successor { mut stream, .. }) = successor.take() else { return };
+        stream.moved = Some(why);
+        if let Compressor::Library(left) = std::mem::replace(compressor, Compressor::Shared(stream)) {
+            self.context_budget.release(left.context);
+        }
+    }
+
+    /// Moves a stream for lack of memory. Returns the bytes that its context held; 0: it stays as it is.
+    pub fn move_for_memory(&mut self, compressor: &mut Compressor) -> usize {
+        let Compressor::Library(LibraryStream { context, successor: Some(_) }) = compressor else { return 0 };
+        let bytes = context.memory_bytes();
+        if bytes > 0 {
+            let why = self.context_budget.count(Why::Memory);
+            self.move_to_shared(compressor, why);
+        }
+        bytes
     }
 
     /// Access rules of a guild's channels changed. Texts of a channel that some members can no longer view leave the
@@ -361,15 +501,56 @@ impl Matchers {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
         let start = out.len();
-        let stream = match compressor {
-            Compressor::Library(stream) => return stream.compress(&[message], out),
-            Compressor::Shared(stream) => stream,
-        };
+        if let Compressor::Library(library) = compressor {
+            if !library.lacks_room()? {
+                return self.write_by_context(library, encoding, (message, None), out);
+            }
+            let why = self.context_budget.count(Why::Memory);
+            self.move_to_shared(compressor, why);
+        }
+        let Compressor::Shared(stream) = compressor else { return Err(CodecError::Broken) };
         match &mut stream.format {
             Format::Zstd(stream) => self.of(encoding).zstd_standalone(stream, message, out),
             Format::Deflate(stream) => self.of(encoding).deflate_standalone(stream, message, out),
         }
         self.check(stream, &out[start..], || message)
+    }
+
+    /// Appends a message that a context compresses; with the body and the seq that it has, if others get the body.
+    fn write_by_context(
+        &mut self,
+        library: &mut LibraryStream,
+        encoding: Encoding,
+        (message, shared): (&[u8], Option<(BodyId, u64)>),
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let start = out.len();
+        library.context.compress(&[message], out)?;
+        let Some(Successor { stream, .. }) = &mut library.successor else { return Ok(()) };
+        match (&mut stream.format, shared) {
+            (Format::Zstd(stream), Some((id, seq))) => self.of(encoding).follow_zstd(stream, id, seq, message.len()),
+            (Format::Deflate(stream), Some((id, seq))) => {
+                self.of(encoding).follow_deflate(stream, id, seq, message.len());
+            }
+            (_, None) => stream.follow(message.len()),
+        }
+        self.check(stream, &out[start..], || message)
+    }
+
+    /// Why a stream leaves its context before it is sent a dispatch; none: it stays.
+    fn why_to_move(
+        &mut self,
+        library: &mut LibraryStream,
+        dispatch: &Dispatch,
+        audience: u32,
+    ) -> Result<Option<Why>, CodecError> {
+        if library.lacks_room()? {
+            return Ok(Some(self.context_budget.count(Why::Memory)));
+        }
+        let Some(successor) = library.successor.as_mut().filter(|_| dispatch.published_event().is_some()) else {
+            return Ok(None);
+        };
+        Ok(self.context_budget.on_event(&mut successor.audience, audience))
     }
 
     /// Appends a compressed dispatch under `seq`.
@@ -385,8 +566,17 @@ impl Matchers {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
         let (start, encoding) = (out.len(), session.encoding);
+        let text = if compressor.shares_search() { self.text_of((session, turn), dispatch, redaction) } else { None };
+        if let Compressor::Library(library) = compressor {
+            let Some(why) = self.why_to_move(library, dispatch, dispatch.audience(encoding, redaction))? else {
+                let mut frame = dispatch.frame(encoding, redaction);
+                let message = frame.write_for(seq, Framing::None);
+                return self.write_by_context(library, encoding, (message, text.map(|text| (text, seq))), out);
+            };
+            self.move_to_shared(compressor, why);
+        }
         if let Compressor::Shared(stream) = compressor
-            && let Some(text) = self.text_of((session, turn), dispatch, redaction)
+            && let Some(text) = text
         {
             let matcher = self.of(encoding);
             let written = match &mut stream.format {

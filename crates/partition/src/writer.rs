@@ -162,7 +162,10 @@ pub fn write_compressed(
         let Some(compressor) = conn.codec.compressor_mut() else { return Err(PumpError::Codec) };
         let begun = tally.time(link);
         let written = matchers.write(compressor, (session, turn), what, seq, scratch);
-        tally.timed(begun, link, &entry.dispatch, way);
+        let timed = tally.timed(begun, link, &entry.dispatch, way);
+        if let Some(ns) = timed.filter(|_| compressor.is_library()) {
+            matchers.context_budget.took(ns);
+        }
         if written.is_err() {
             // Those before it are whole.
             scratch.truncate(start);

@@ -40,8 +40,11 @@ pub const DEFLATE_MEM_LEVEL: u16 = 8;
 /// Clients send little, mostly heartbeats: a window would save nothing.
 pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
 
-/// Shared-match needs 3 KB per connection, and less CPU where events have many recipients.
-pub const STREAMS: StreamMode = StreamMode::SharedMatch;
+/// Contexts send fewer bytes where events have few recipients; shared-match needs 3 KB per connection, and less CPU
+/// where they have many.
+pub const STREAMS: StreamMode = StreamMode::Auto;
+/// Three quarters of a partition's time are left for everything else.
+pub const CONTEXTS_CPU_PERCENT: u16 = 25;
 /// A decoder's megabyte per thousand connections, and a thousandth of the deliveries read back.
 pub const SHARED_CHECK_ONE_IN: u32 = 1000;
 /// Enough for the shares of common dispatch types; its CPU time is bounded anyway.

@@ -317,13 +317,19 @@ settings! {
         /// New groups of one account per day; past it 40003.
         groups_created_per_day_max: u32, 0..=1_000_000 => defaults::GROUPS_CREATED_PER_DAY_MAX;
     }
-    /// Compression of the gateway. The two settings that change at SIGHUP do so for new connections.
+    /// Compression of the gateway. Of the settings that change at SIGHUP, `contexts_cpu_percent` does so for all
+    /// connections, the others for new ones.
     codec: CodecConfig {
         /// Compression of zlib-stream, zstd-stream and permessage-deflate with takeover. "per-connection": by the
         /// libraries, with a context for each connection (the settings below). "shared-match": one match search per
         /// event for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per
-        /// connection.
+        /// connection. "auto": a connection begins with a context while memory (`upgrade_memory_percent`) and CPU time
+        /// (`contexts_cpu_percent`) allow, and goes on with shared-match, in the same stream, when its events have many
+        /// recipients or a budget is used up.
         streams: StreamMode => defaults::STREAMS, live;
+        /// "auto": share of the time of a partition that contexts may take, percent. Past it streams go on with
+        /// shared-match, those whose events have the most recipients first. 0: all of them do.
+        contexts_cpu_percent: u16, 0..=100 => defaults::CONTEXTS_CPU_PERCENT, live;
         /// "shared-match": most memory for events that later events may refer to, with their indexes, per partition and
         /// encoding. A partition allows 40 KiB per connection, with this as the maximum and 12 MiB as the minimum. Two
         /// fifths of it are events.

@@ -214,6 +214,8 @@ choices! {
 choices! {
     /// How streams are compressed.
     StreamMode {
+        /// A library context, then shared-match in the same stream.
+        Auto = "auto",
         /// A library context per connection.
         PerConnection = "per-connection",
         /// Shared-match: one match search per event.

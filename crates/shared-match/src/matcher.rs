@@ -2,7 +2,8 @@
 //!
 //! Owns        the history, the parses of the newest bodies, and the trained tables. One per thread and form.
 //! Doors       `push` once per body; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
-//!             `zstd_standalone` and `deflate_standalone` for what one connection gets and no other.
+//!             `zstd_standalone` and `deflate_standalone` for what one connection gets and no other; `follow_zstd` and
+//!             `follow_deflate` for what a library context wrote.
 //! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::GROUPS_MAX` groups per body and
 //!             format, and as many again for each of `dictionary_parses::DICTIONARIES_MAX` dictionaries. An older body
 //!             is written as if it were this connection's alone.
@@ -159,6 +160,7 @@ impl Matcher {
                 EntryParses {
                     id,
                     effort,
+                    is_prepared: false,
                     searched: SearchDomains::default(),
                     probes: Probes::default(),
                     audience,
@@ -167,14 +169,10 @@ impl Matcher {
                     with_dictionary: DictionaryParses::default(),
                 }
             });
-        (parses.id, parses.effort, parses.audience) = (id, effort, audience);
+        (parses.id, parses.effort, parses.audience, parses.is_prepared) = (id, effort, audience, false);
         parses.zstd.clear();
         parses.deflate.clear();
         parses.with_dictionary.clear();
-        let body = self.history.entry(id)?;
-        parses.searched = self.history.searched(body);
-        parses.probes.choose(&self.history, body, &parses.searched, effort);
-        self.history.index_up_to(&parses.searched, id);
         if let Some(written) = self.parses.len().checked_sub(WHOLE_MAX) {
             let EntryParses { zstd, deflate, .. } = &mut self.parses[written];
             shrink(zstd);
@@ -182,6 +180,20 @@ impl Matcher {
         }
         self.parses.push_back(parses);
         Some(id)
+    }
+
+    /// Chooses where a body is searched, and indexes the bodies before it there.
+    fn prepare(&mut self, index: usize) -> Result<(), Evicted> {
+        let parses = &mut self.parses[index];
+        if parses.is_prepared {
+            return Ok(());
+        }
+        let body = self.history.entry(parses.id).ok_or(Evicted)?;
+        parses.searched = self.history.searched(body);
+        parses.probes.choose(&self.history, body, &parses.searched, parses.effort);
+        parses.is_prepared = true;
+        self.history.index_up_to(&parses.searched, parses.id);
+        Ok(())
     }
 
     /// How many connections there are: the history holds 40 KiB for each, at least 12 MiB, within
@@ -225,6 +237,7 @@ impl Matcher {
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Evicted> {
         let has_dictionary = stream.has_dictionary();
         let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        self.prepare(index)?;
         if self.parses[index].effort == Effort::Greedy {
             let dictionary = stream.dictionary.as_deref();
             return self.write_own::<Zstd>(&mut stream.state, &mut stream.decoder, dictionary, (index, id, seq), out);
@@ -253,10 +266,36 @@ impl Matcher {
         out: &mut Vec<u8>,
     ) -> Result<(), Evicted> {
         let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        self.prepare(index)?;
         if self.parses[index].effort == Effort::Greedy {
             return self.write_own::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out);
         }
         self.write::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out)
+    }
+
+    /// Notes that a library context wrote the message with the body `id` under `seq`, of `bytes` bytes, to this stream:
+    /// the stream can refer to the body once the matcher writes it.
+    pub fn follow_zstd(&self, stream: &mut ZstdStream, id: BodyId, seq: u64, bytes: usize) {
+        self.follow(&mut stream.state, id, seq, bytes);
+    }
+
+    /// As [`Matcher::follow_zstd`], for a stream of deflate.
+    pub fn follow_deflate(&self, stream: &mut DeflateStream, id: BodyId, seq: u64, bytes: usize) {
+        self.follow(&mut stream.state, id, seq, bytes);
+    }
+
+    fn follow(&self, state: &mut StreamState, id: BodyId, seq: u64, bytes: usize) {
+        let Some(body) = self.history.entry(id) else { return state.advance(bytes) };
+        let before = match self.form {
+            Form::Json => bytes.saturating_sub(body.len()),
+            Form::Etf => 0,
+        };
+        let position = state.position().wrapping_add(before as u32);
+        state.number(seq, position);
+        state.advance(before);
+        state.remember(id, position, self.history.sizes());
+        state.note_name(self.history.name(body), id);
+        state.advance(bytes - before);
     }
 
     /// Writes a body to a connection with a parse of its own.

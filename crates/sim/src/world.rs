@@ -50,6 +50,8 @@ const OBSERVER: RelayId = RelayId::first(PartitionId(99));
 
 /// Timers of the guild that are handled in a row.
 const TIMERS_MAX: usize = 64;
+/// Steps between changes of the room for contexts.
+const CHANGE_ROOM_STEPS: u32 = 64;
 
 /// Inputs of a partition other than its guilds' messages and its sockets.
 enum PartitionCommand {
@@ -225,11 +227,12 @@ impl World {
         let link_capacity = *rng.pick(&[65_536, 65_536, 48, 12]).expect("there are some");
         let gate = Arc::new(ScriptedGate::default());
         let secret = secret(&mut rng);
-        let streams = match seed % 3 {
+        let streams = match seed % 4 {
             0 => StreamCodec::PerConnection,
             // The smaller history turns over while a world lasts.
             1 => StreamCodec::SharedMatch { history_bytes_max: 64 << 10, check_one_in: NonZeroU32::new(2) },
-            _ => StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: None },
+            2 => StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: None },
+            _ => StreamCodec::Auto { history_bytes_max: 256 << 10, check_one_in: NonZeroU32::new(2), cpu_percent: 25 },
         };
         let mut config = PartitionConfig::new(PartitionId(0), "wss://sim.example.net".into(), secret);
         config.partitions_count = SIDES as u16;
@@ -323,6 +326,7 @@ impl World {
         while self.step < self.options.steps {
             self.step += 1;
             self.at_client = None;
+            self.change_room();
             self.act()?;
             for side in 0..SIDES {
                 if self.rng.chance(0.7) {
@@ -336,6 +340,14 @@ impl World {
             }
         }
         self.rest(true)
+    }
+
+    /// Now and then contexts may hold nothing, and streams move to shared-match (`StreamCodec::Auto`).
+    fn change_room(&mut self) {
+        if self.step.is_multiple_of(CHANGE_ROOM_STEPS) {
+            let has_room = Rng::new(self.seed ^ u64::from(self.step)).chance(0.5);
+            self.begun_with.config.contexts.set_movable_bytes_max(if has_room { u64::MAX } else { 0 });
+        }
     }
 
     pub fn now(&self) -> Now {

@@ -477,9 +477,11 @@ impl Snapshot {
     fn shared_match(&self, out: &mut Writer<'_>) -> fmt::Result {
         let mut sum = guildhall_shared_match::Counters::default();
         let (mut heap_bytes, mut checked, mut mismatches) = (0, 0, 0);
+        let mut moves = guildhall_partition::ContextMoves::default();
         for partition in &self.partitions {
             let (counters, bytes) = partition.shared_match;
             sum += counters;
+            moves += partition.context_moves;
             heap_bytes += bytes as u64;
             checked += partition.shared_match_checked.messages_total;
             mismatches += partition.shared_match_checked.mismatches_total;
@@ -492,6 +494,9 @@ impl Snapshot {
         out.counter("shared_match_evicted", "Of these, with no shared parse", sum.late_total)?;
         out.counter("shared_match_standalone", "Messages that one connection got and no other", sum.standalone_total)?;
         out.counter("shared_match_checked", "Messages that were read back before they were sent", checked)?;
-        out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)
+        out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)?;
+        let rows = [("crowd", moves.crowd), ("cpu", moves.cpu), ("memory", moves.memory)];
+        let rows: Vec<_> = rows.into_iter().map(|(why, count)| (vec![("why", why.to_owned())], count)).collect();
+        out.counters("context_moves", "Streams that left their context for shared-match", &rows)
     }
 }

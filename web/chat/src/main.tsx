@@ -8,7 +8,7 @@ import { type Codec, CODECS, Link, linkState, note } from "./link.ts";
 import { Login, type Settings } from "./login.tsx";
 import { Members, searchFocus } from "./members.tsx";
 import { beginConnection, record, recordPassive } from "./meter.ts";
-import { isMeterOpen, isShared, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
+import { isMeterOpen, streams, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
 import { Channels, Rail, view } from "./sidebar.tsx";
@@ -200,5 +200,5 @@ function Root(): VNode {
   return <App />;
 }
 
-fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => { settings.value = value; mayCreateGuilds.value = value.create_guilds; isShared.value = value.streams === "shared-match"; const gateway = webUrl(value.gateway_url.replace(/^ws/, "http")); if (gateway) pictureOrigins.add(gateway.origin); }).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "", streams: "" }));
+fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => { settings.value = value; mayCreateGuilds.value = value.create_guilds; streams.value = value.streams; const gateway = webUrl(value.gateway_url.replace(/^ws/, "http")); if (gateway) pictureOrigins.add(gateway.origin); }).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "", streams: "" }));
 render(<Guard><Root /></Guard>, document.getElementById("app")!);

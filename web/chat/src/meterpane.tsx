@@ -8,8 +8,8 @@ import { watch } from "./topics.ts";
 import { isNarrow } from "./ui.tsx";
 
 export const isMeterOpen = signal(false);
-/** The node shares the search for matches between connections (codec.streams). */
-export const isShared = signal(false);
+/** How the node writes streams (codec.streams). */
+export const streams = signal("");
 
 export interface MeterActions { codecs: Codec[]; switchCodec(codec: Codec): void; drop(): void }
 
@@ -64,7 +64,7 @@ function Why(): VNode | null {
   const types = [...now.types].map(([name, tally]) => ({ name, more: wireBytes(tally, now) - of(tally) })).filter((type) => type.more > 0).sort((a, b) => b.more - a.more).slice(0, 3);
   return (
     <p class="small why"><b>Why more than {codec}?</b> It is {bytes(more)} more, most of it in {types.map(({ name, more }, at) => <>{at > 0 && (at === types.length - 1 ? " and " : ", ")}<span class="mono">{name}</span> ({bytes(more)})</>)}.
-      {isShared.value && " What only this connection receives (READY, member lists, answers) has a history that nobody shares. A message to many is compressed once for all of them; there the node is ahead, and in memory."}</p>
+      {streams.value === "shared-match" && " What only this connection receives (READY, member lists, answers) has a history that nobody shares. A message to many is compressed once for all of them; there the node is ahead, and in memory."}</p>
   );
 }
 
@@ -163,7 +163,8 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
         <p class="claim">{now && wire ? <>This connection received <b>{bytes(wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, wire)}</b>{now.raw / wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
         <Why />
-        {now && !now.isEstimate && isShared.value && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The two computed bars stand for a context of a library for each connection (zlib 268 kB, zstd 643 kB) that compresses every message again.</p>}
+        {now && !now.isEstimate && streams.value === "shared-match" && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The two computed bars stand for a context of a library for each connection (zlib 268 kB, zstd 643 kB) that compresses every message again.</p>}
+        {now && !now.isEstimate && streams.value === "auto" && now.codec !== "none" && <p class="small">The node begins this stream with a context of the library (zlib 268 kB, zstd 643 kB), as the two computed bars have for the whole time. When most of what you receive goes to many others too, or the node lacks memory or time, it goes on with <b>3 kB</b> and searches for matches once for all.</p>}
         {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
         {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; the computed bars are scaled from the others.</p>}
         <Timeline />

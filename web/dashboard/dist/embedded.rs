@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DKfm7gZR.js",
+        name: "assets/index-DoYGe8ET.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "322e5cf1e48b3dbc",
-        plain: include_bytes!("assets/index-DKfm7gZR.js"),
-        gzip: include_bytes!("assets/index-DKfm7gZR.js.gz"),
-        brotli: include_bytes!("assets/index-DKfm7gZR.js.br"),
+        tag: "d6babd5adec60dbb",
+        plain: include_bytes!("assets/index-DoYGe8ET.js"),
+        gzip: include_bytes!("assets/index-DoYGe8ET.js.gz"),
+        brotli: include_bytes!("assets/index-DoYGe8ET.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "b45733e811e509b9",
+        tag: "5f56bc8d89d5b7a8",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

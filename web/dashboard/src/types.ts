@@ -48,9 +48,10 @@ export interface SharedMatch {
   heap_bytes: number; texts_total: number; parses_total: number; written_total: number; fallbacks_total: number; late_total: number; alone_total: number;
   checked_total: number; mismatches_total: number;
 }
+export interface ContextMoves { crowd_total: number; cpu_total: number; memory_total: number }
 export interface CompressionReport {
   at_ms: number; streams: string; contexts: ContextKind[]; bytes_max: number; stored_total: number; upgrades: UpgradesReport | null; shared_match: SharedMatch;
-  deflate_shared_bodies_total: number;
+  context_moves: ContextMoves; deflate_shared_bodies_total: number;
 }
 export interface Setting { name: string; value: string; origin: string; is_live: boolean }
 export interface Refusal { what: string; reason: string; count_total: number }

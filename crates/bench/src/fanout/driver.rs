@@ -13,7 +13,7 @@ use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Guild, GuildLimits};
 use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig};
+use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec};
 use guildhall_settings::defaults;
 use guildhall_stdx::heap::Held;
 use guildhall_telemetry::{bill::BillThread, owners};
@@ -121,10 +121,11 @@ impl Driver {
                 client_no_context_takeover: true,
                 ..DeflateParams::default()
             }),
-            FanoutMode::ClassicZstd | FanoutMode::SharedZstd => Compression::Zstd,
+            FanoutMode::ClassicZstd | FanoutMode::SharedZstd | FanoutMode::AutoZstd => Compression::Zstd,
         };
         let params = ConnParams { encoding: Encoding::Json, compression };
         let contexts = ContextPool::default();
+        contexts.set_movable_bytes_max(usage::available_bytes()? / 4 * 3);
         // As in a node.
         let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
         let mut partitions = Vec::new();
@@ -134,9 +135,11 @@ impl Driver {
             let ends = PartitionEnds { inbox, guild: guild_sender.clone(), reports: reports_sender.clone() };
             let mut config = PartitionConfig::new(PartitionId(n as u16), "ws://127.0.0.1".into(), [7; 32]);
             config.partitions_count = partitions_count as u16;
-            if args.mode == FanoutMode::SharedZstd {
-                config.stream_codec = crate::SHARED;
-            }
+            config.stream_codec = match args.mode {
+                FanoutMode::SharedZstd => crate::SHARED,
+                FanoutMode::AutoZstd => crate::AUTO,
+                FanoutMode::Plain | FanoutMode::ClassicZstd | FanoutMode::Prepared => StreamCodec::PerConnection,
+            };
             (config.bill, config.contexts) = (bill.clone(), contexts.clone());
             config.passive_above_members = Some(0);
             config.passive_interval_ms = args.passive_interval_ms;

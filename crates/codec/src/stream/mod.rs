@@ -93,6 +93,19 @@ impl StreamCompressor {
         DeflateCompressor::new(params, window_bits).map(Self::Deflate)
     }
 
+    /// Makes its context now, if it has none. False: there is no room for one, and messages would be stored.
+    ///
+    /// # Errors
+    /// The library's; the stream is broken then.
+    pub fn open(&mut self) -> Result<bool, CodecError> {
+        match self {
+            Self::Zlib(stream) => stream.open(),
+            Self::Zstd(stream) => stream.open(),
+            // The first needs its context from the first message on; the other takes no slot.
+            Self::ZstdDict(_) | Self::Deflate(_) => Ok(true),
+        }
+    }
+
     /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
     ///
     /// # Errors

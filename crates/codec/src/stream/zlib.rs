@@ -115,12 +115,11 @@ impl ZlibCompressor {
             out.extend_from_slice(EMPTY_BLOCK);
             return Ok(());
         };
-        if self.stream.is_none() {
-            self.stream = self.open().inspect_err(|_| self.broken = true)?;
-        }
+        self.open()?;
         let start = out.len();
         self.start(out);
         let Some(stream) = &mut self.stream else {
+            self.contexts.note_stored();
             self.store_parts(parts, out);
             return Ok(());
         };
@@ -136,11 +135,19 @@ impl ZlibCompressor {
         result
     }
 
-    /// A context, if there is room for one.
-    fn open(&self) -> Result<Option<ZStream>, CodecError> {
-        let ZlibParams { level, window_bits, mem_level } = self.contexts.params().zlib;
-        let slot = self.contexts.open_zlib();
-        slot.map(|slot| ZStream::deflate_raw_in(slot, level, window_bits, mem_level)).transpose()
+    /// As [`StreamCompressor::open`](super::StreamCompressor::open).
+    ///
+    /// # Errors
+    /// As [`StreamCompressor::open`](super::StreamCompressor::open).
+    pub fn open(&mut self) -> Result<bool, CodecError> {
+        if self.stream.is_none()
+            && let Some(slot) = self.contexts.open_zlib()
+        {
+            let ZlibParams { level, window_bits, mem_level } = self.contexts.params().zlib;
+            let stream = ZStream::deflate_raw_in(slot, level, window_bits, mem_level);
+            self.stream = Some(stream.inspect_err(|_| self.broken = true)?);
+        }
+        Ok(self.stream.is_some())
     }
 
     /// Memory the context holds; none before the first `compress`.

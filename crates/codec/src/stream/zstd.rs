@@ -102,6 +102,8 @@ pub struct ZstdCompressor {
     is_upgrade_due: bool,
     /// Made by the first `compress` that finds room for it.
     context: Option<ZstdContext>,
+    /// The context has written its frame header, which was removed.
+    has_context_begun: bool,
     /// Present in a larger context; released with it.
     upgrade: Option<Upgrade>,
     is_started: bool,
@@ -112,7 +114,23 @@ impl ZstdCompressor {
     /// Starts a stream. Allocates nothing before the first `compress`.
     pub(crate) fn new(contexts: ContextPool, is_upgrade_due: bool) -> Self {
         let window_log = contexts.params().zstd.window_log + u32::from(is_upgrade_due);
-        Self { contexts, window_log, is_upgrade_due, context: None, upgrade: None, is_started: false, broken: false }
+        Self {
+            contexts,
+            window_log,
+            is_upgrade_due,
+            context: None,
+            has_context_begun: false,
+            upgrade: None,
+            is_started: false,
+            broken: false,
+        }
+    }
+
+    /// Declares a window of at least `2^window_log` bytes, for a stream that another writer will continue. Call before
+    /// the first message.
+    pub(crate) fn with_window_log_min(mut self, window_log: u32) -> Self {
+        self.window_log = self.window_log.max(window_log);
+        self
     }
 
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
@@ -157,17 +175,16 @@ impl ZstdCompressor {
         let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
             return Ok(());
         };
-        let is_first = self.context.is_none();
-        if is_first {
-            self.open().inspect_err(|_| self.broken = true)?;
-        }
+        self.open()?;
         let start = out.len();
         self.start(out);
         let window_log = self.window_log;
-        let Some(context) = &mut self.context else {
+        let Some(context) = self.context.as_mut() else {
+            self.contexts.note_stored();
             self.store_parts(parts, out);
             return Ok(());
         };
+        let is_first = !std::mem::replace(&mut self.has_context_begun, true);
         let result = guarded(&mut self.broken, out, |out| {
             let start = out.len();
             for part in &parts[..last] {
@@ -191,13 +208,18 @@ impl ZstdCompressor {
         result
     }
 
-    /// Makes the context, if there is room for one.
-    fn open(&mut self) -> Result<(), CodecError> {
-        if let Some(ZstdSlot { slot, params, upgrade }) = self.contexts.open_zstd(self.is_upgrade_due) {
-            self.context = Some(ZstdContext::new(params, slot)?);
+    /// As [`StreamCompressor::open`](super::StreamCompressor::open).
+    ///
+    /// # Errors
+    /// As [`StreamCompressor::open`](super::StreamCompressor::open).
+    pub fn open(&mut self) -> Result<bool, CodecError> {
+        if self.context.is_none()
+            && let Some(ZstdSlot { slot, params, upgrade }) = self.contexts.open_zstd(self.is_upgrade_due)
+        {
+            self.context = Some(ZstdContext::new(params, slot).inspect_err(|_| self.broken = true)?);
             self.upgrade = upgrade;
         }
-        Ok(())
+        Ok(self.context.is_some())
     }
 
     /// Whether its context is a larger one.

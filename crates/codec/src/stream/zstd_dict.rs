@@ -63,9 +63,8 @@ impl ZstdDictCompressor {
             let Some(context) = context else {
                 if is_first {
                     out.extend_from_slice(&header);
-                } else {
-                    contexts.note_stored();
                 }
+                contexts.note_stored();
                 store_blocks(params.window_log, params.block_bytes_max, parts, out);
                 return Ok(());
             };

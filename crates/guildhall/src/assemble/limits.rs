@@ -100,6 +100,11 @@ pub(super) fn partition_config(config: &Config, gateway_url: &str) -> Result<Par
                 history_bytes_max: config.codec.shared_history_bytes_max as usize,
                 check_one_in: NonZeroU32::new(config.codec.shared_check_one_in),
             },
+            StreamMode::Auto => StreamCodec::Auto {
+                history_bytes_max: config.codec.shared_history_bytes_max as usize,
+                check_one_in: NonZeroU32::new(config.codec.shared_check_one_in),
+                cpu_percent: config.codec.contexts_cpu_percent.min(100) as u8,
+            },
         },
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
     })
@@ -242,6 +247,7 @@ pub(super) fn streams_name(config: &Config) -> &'static str {
     match config.codec.streams {
         StreamMode::PerConnection => "per-connection",
         StreamMode::SharedMatch => "shared-match",
+        StreamMode::Auto => "auto",
     }
 }
 

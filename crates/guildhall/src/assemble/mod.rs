@@ -114,7 +114,9 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let server = server.open(ports.listener).map_err(StartError::Partitions)?;
 
     let upgrades = start_upgrades(&config.codec, &shared.contexts, server.partitions(), clock);
-    upgrades.iter().for_each(|upgrades| http.reports.set_upgrades(upgrades.reader()));
+    if config.codec.upgrades == guildhall_settings::Upgrades::Auto {
+        http.reports.set_upgrades(upgrades.reader());
+    }
     let sampler = Sampler::start(&http.reports);
     guards.keep(bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?);
     Ok(RunningNode {
@@ -268,21 +270,17 @@ fn set_root_key(auth: &AuthConfig, node: &Node) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Larger contexts while there is room. None: they are off.
+/// The loop that reads memory: it bounds contexts, and grants larger ones while there is room.
 fn start_upgrades(
     codec: &CodecConfig,
     contexts: &ContextPool,
     partitions: &Partitions,
     clock: SystemClock,
-) -> Option<Upgrades> {
-    match codec.upgrades {
-        guildhall_settings::Upgrades::Off => None,
-        guildhall_settings::Upgrades::Auto => {
-            let settings = UpgradeConfig { memory_percent: codec.upgrade_memory_percent.min(100) as u8 };
-            let reader = MemoryReader::new(codec.memory_bytes_max);
-            Some(Upgrades::start(settings, reader, clock, contexts.clone(), partitions.clone()))
-        }
-    }
+) -> Upgrades {
+    let settings = UpgradeConfig { memory_percent: codec.upgrade_memory_percent.min(100) as u8 };
+    let may_upgrade = codec.upgrades == guildhall_settings::Upgrades::Auto;
+    let reader = MemoryReader::new(codec.memory_bytes_max);
+    Upgrades::start(settings, may_upgrade, reader, clock, contexts.clone(), partitions.clone())
 }
 
 /// Opens the store, and finds or makes the key for user tokens. `in_use_wait_ms`: see `database::open`.

@@ -75,10 +75,10 @@ pub(super) struct Telemetry {
     pub access: Option<Arc<AccessLog>>,
 }
 
-/// Contexts of all partitions, and the loop that makes some of them larger.
+/// Contexts of all partitions, and the loop that bounds them by memory.
 pub(super) struct Compression {
     pub contexts: ContextPool,
-    pub upgrades: Option<Upgrades>,
+    pub upgrades: Upgrades,
 }
 
 /// Parts to which settings apply without a restart; partitions are among them as well.
@@ -146,10 +146,10 @@ impl RunningNode {
         self.compression.contexts.stats()
     }
 
-    /// Last reading and decision of the controller of larger contexts; `None` if it is off.
+    /// Last reading and decision of the controller of larger contexts.
     #[must_use]
-    pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
-        self.compression.upgrades.as_ref().map(Upgrades::status)
+    pub fn upgrade_status(&self) -> UpgradeStatus {
+        self.compression.upgrades.status()
     }
 
     /// Completes when a part of the node has failed for good: the process should end, and be started again.

@@ -1,7 +1,7 @@
 //! Each encoding with each compression: a whole session decodes, and says the same.
 
 use crate::fixture::*;
-use guildhall_codec::{Dictionaries, Dictionary, Encoding, KnownDictionary};
+use guildhall_codec::{ContextPool, Dictionaries, Dictionary, Encoding, KnownDictionary};
 use guildhall_partition::{Compression, StreamCodec};
 use guildhall_test_kit::{ClientParams, Hold, Received, id, identify_payload};
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ const ALL: [ClientParams; 14] = [
 
 pub const SHARED: StreamCodec =
     StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: Some(std::num::NonZeroU32::MIN) };
+
+/// Contexts first, and a check of every message.
+pub const AUTO: StreamCodec =
+    StreamCodec::Auto { history_bytes_max: 1 << 20, check_one_in: Some(std::num::NonZeroU32::MIN), cpu_percent: 25 };
 
 /// A dictionary per encoding, trained on something like messages.
 pub fn dictionaries() -> &'static Dictionaries {
@@ -84,7 +88,7 @@ fn all_of_them_say_the_same() {
     let expected = life(ClientParams::JSON, StreamCodec::PerConnection);
     assert!(expected.len() > 45);
     assert!(expected.iter().any(|(_, name, _)| name == "VOICE_SERVER_UPDATE"));
-    for streams in [StreamCodec::PerConnection, SHARED] {
+    for streams in [StreamCodec::PerConnection, SHARED, AUTO] {
         for params in ALL.into_iter().chain(with_dictionaries()) {
             let life = life(params, streams);
             assert_eq!(life.len(), expected.len(), "{params:?} {streams:?}");
@@ -130,6 +134,47 @@ fn shared_streams_search_once() {
     assert_eq!(after.written_total - before.written_total, 60, "{after:?}");
     assert_eq!(after.late_total, 0, "{after:?}");
     assert!(heap_bytes > 0);
+}
+
+/// A stream leaves its context between two messages: its client decodes on, and what it was sent before is referred to.
+#[test]
+fn a_stream_that_leaves_its_context_goes_on() {
+    for (encoding, compression) in [
+        (Encoding::Json, Compression::Zlib),
+        (Encoding::Etf, Compression::Zlib),
+        (Encoding::Json, Compression::Zstd),
+        (Encoding::Etf, Compression::Zstd),
+    ] {
+        let params = ClientParams::new(encoding, compression);
+        let contexts = ContextPool::default();
+        let mut cluster = world_with(|config| {
+            config.stream_codec = AUTO;
+            config.contexts = contexts.clone();
+        });
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let text = |n: u64| format!("message {n}, and what else there is to say about it");
+        say_all(&mut cluster, (0..30).map(text));
+        assert_eq!(heard(&mut cluster, client).len(), 30);
+        assert!(contexts.stats().resident_bytes > 0);
+        assert_eq!(cluster.partition().shared_match().0.written_total, 0, "{params:?}");
+
+        // No memory is left for it.
+        contexts.set_movable_bytes_max(0);
+        cluster.advance(1_000);
+        say(&mut cluster, &ana(), GENERAL, "the last of the context");
+        cluster.advance(1_000);
+        let before = cluster.partition().counters().sent_bytes;
+        say_all(&mut cluster, (30..60).map(text));
+        assert_eq!(heard(&mut cluster, client).len(), 31, "{params:?}");
+        assert_eq!(contexts.stats().resident_bytes, 0, "{params:?}");
+        let (shared, _) = cluster.partition().shared_match();
+        assert!(shared.written_total >= 30, "{params:?}: {shared:?}");
+        assert_eq!(cluster.partition().context_moves().memory, 1);
+        let each = (cluster.partition().counters().sent_bytes - before) / 30;
+        assert!(each < 120, "{params:?}: {each} bytes for a message that is like those before it");
+        cluster.client(client).heartbeat();
+        assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
+    }
 }
 
 /// A fault in the codec is noticed before its bytes are out; the client comes back, and is served by the libraries.

@@ -1,7 +1,7 @@
 //! RESUME at the wrong partition: the connection moves to where its session lives.
 
 use crate::{
-    compression::{SHARED, dictionaries, with_dictionaries},
+    compression::{AUTO, SHARED, dictionaries, with_dictionaries},
     fixture::*,
 };
 use guildhall_codec::Encoding;
@@ -57,7 +57,7 @@ const REPLAY: [&str; 4] = ["MESSAGE_CREATE", "MESSAGE_CREATE", "MESSAGE_CREATE",
 #[test]
 fn the_session_goes_on_with_socket_and_compression_context() {
     let all_kinds = || ALL_KINDS.into_iter().chain(with_dictionaries());
-    let all = [StreamCodec::PerConnection, SHARED]
+    let all = [StreamCodec::PerConnection, SHARED, AUTO]
         .into_iter()
         .flat_map(|streams| all_kinds().map(move |kind| (kind, streams)));
     for (params, streams) in all {

@@ -54,6 +54,20 @@ impl DeflateStream {
         Self { state: StreamState::default(), decoder: DeflateDecoder { container, is_begun: false, window } }
     }
 
+    /// A stream that a library context has begun and that is continued here. The caller says what the context writes:
+    /// `follow`, and `Matcher::follow_deflate`.
+    #[must_use]
+    pub fn continued(container: Container, window_bits: u8) -> Self {
+        let mut stream = Self::new(container, window_bits);
+        stream.decoder.is_begun = true;
+        stream
+    }
+
+    /// A library context wrote a message of `bytes` bytes that no other connection gets.
+    pub fn follow(&mut self, bytes: usize) {
+        self.state.advance(bytes);
+    }
+
     /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
         standalone::store(&mut self.decoder, message, out);

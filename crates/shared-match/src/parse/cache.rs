@@ -20,6 +20,8 @@ pub struct EntryParses {
     pub effort: Effort,
     /// How many connections are expected to be sent it.
     pub audience: u32,
+    /// `searched` and `probes` are chosen, which the first recipient needs that has no library context.
+    pub is_prepared: bool,
     pub searched: SearchDomains,
     pub probes: Probes,
     pub zstd: Groups<zstd::EncodedParse>,

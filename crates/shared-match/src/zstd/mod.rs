@@ -76,6 +76,19 @@ impl ZstdStream {
         Self { decoder, dictionary: Some(dictionary), ..Self::default() }
     }
 
+    /// A stream that a library context has begun, with a window of `2^WINDOW_LOG` bytes or more in its header, and that
+    /// is continued here. The caller says what the context writes: `follow`, and `Matcher::follow_zstd`.
+    #[must_use]
+    pub fn continued() -> Self {
+        let decoder = ZstdDecoder { is_begun: true, ..ZstdDecoder::default() };
+        Self { decoder, ..Self::default() }
+    }
+
+    /// A library context wrote a message of `bytes` bytes that no other connection gets.
+    pub fn follow(&mut self, bytes: usize) {
+        self.state.advance(bytes);
+    }
+
     /// Whether a message may refer to a dictionary. Must be called before any message is written.
     #[inline]
     pub(crate) fn has_dictionary(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! Compression: contexts, the loop of upgrades, and shared-match.
 
 use super::{Reports, lock};
-use guildhall_accounting::report::{CompressionReport, ContextKind, SharedMatch};
+use guildhall_accounting::report::{CompressionReport, ContextKind, ContextMoves, SharedMatch};
 use guildhall_codec::ContextStats;
 use guildhall_net::PartitionState;
 use guildhall_partition::Counters;
@@ -21,6 +21,7 @@ impl Reports {
             stored_total: stats.stored_total,
             upgrades,
             shared_match: shared_match(&states),
+            context_moves: context_moves(&states),
             deflate_shared_bodies_total: counters.deflate_shared_bodies_total,
         }
     }
@@ -37,6 +38,12 @@ fn kinds(stats: &ContextStats) -> Vec<ContextKind> {
         refused_total: pool.refused_total,
     };
     kinds.into_iter().map(kind).collect()
+}
+
+fn context_moves(states: &[PartitionState]) -> ContextMoves {
+    let mut sum = guildhall_partition::ContextMoves::default();
+    states.iter().for_each(|state| sum += state.context_moves);
+    ContextMoves { crowd_total: sum.crowd, cpu_total: sum.cpu, memory_total: sum.memory }
 }
 
 fn shared_match(states: &[PartitionState]) -> SharedMatch {

@@ -10,6 +10,13 @@ import { rangeInWords, type Feed } from "../series.ts";
 import { Table, type Column } from "../table.tsx";
 import { Fault, Skeleton, Tile } from "../ui.tsx";
 
+/** What `codec.streams` means. */
+const STREAMS: Record<string, string> = {
+  "auto": "a context while it pays, then one match search for all recipients",
+  "shared-match": "one match search for all recipients",
+  "per-connection": "a context for each connection",
+};
+
 const COLUMNS: Column<ContextKind>[] = [
   { key: "kind", label: "Kind", width: 136, value: (row) => row.kind, show: (row) => row.kind.replace("_", ", ") },
   { key: "used", label: "In use", width: 80, isNumber: true, value: (row) => row.used, show: (row) => exact(row.used) },
@@ -65,6 +72,8 @@ export function Compression() {
   // Streams of one kind may outlive a change of the setting.
   const hasContexts = value.streams !== "shared-match" || value.contexts.some(({ opened_total }) => opened_total > 0);
   const hasMatches = value.streams === "shared-match" || match.written_total > 0;
+  const moves = value.context_moves;
+  const moved = moves.crowd_total + moves.cpu_total + moves.memory_total;
   const ratios = byCodec(feed, "sent_frame_wire_bytes", "sent_frame_raw_bytes");
   const times = byCodec(feed, "sent_frame_compression_seconds", "sent_frame_compressions_timed", mean);
   const told = ratios.filter(({ whole }) => Number.isFinite(whole)).map(({ label, whole }) => `${label} ${join(percent(whole))}`).join(", ");
@@ -78,7 +87,7 @@ export function Compression() {
         : <>Nothing was sent {rangeInWords()}, so there is no ratio; compression holds {join(bytes(held + match.heap_bytes))} of memory.</>}</p>
       <div class="tiles">
         <Tile label="Sent of uncompressed" shown={percent(share)} value={share} trend={quotient(feed.line("sent_bytes"), feed.line("sent_body_bytes"))} note={sent >= 1 ? <>now {join(byteRate(sent))} of {join(byteRate(bodies))}, envelopes included</> : "nothing is sent now"} />
-        <Tile label="Streams" shown={[value.streams, ""]} value={NaN} note={value.streams === "shared-match" ? "one match search for all recipients" : "a context for each connection"} />
+        <Tile label="Streams" shown={[value.streams, ""]} value={NaN} note={STREAMS[value.streams]} />
         {hasMatches && <>
           <Tile label="Match search holds" shown={bytes(match.heap_bytes)} value={match.heap_bytes} note="history and index, shared by all streams" />
           <Tile label="Texts written" shown={perSecond(written)} value={written} note={<>{number(rateOf(report, (each) => each.shared_match.parses_total))} parses/s</>} />
@@ -89,6 +98,7 @@ export function Compression() {
           <Tile label="Contexts hold" shown={bytes(held)} value={held} tone={isBounded && held > 0.9 * value.bytes_max ? "warn" : undefined} note={isBounded ? <>{join(percent(held / value.bytes_max))} of {join(bytes(value.bytes_max))}</> : "without a bound"} />
           <Tile label="Contexts in use" shown={count(used)} value={used} note={<>{join(bytes(used > 0 ? held / used : 0))} each</>} />
           <Tile label="Larger contexts" shown={upgrades ? count(upgrades.granted_total) : ["off", ""]} value={upgrades?.granted_total ?? NaN} note={upgrades ? <>granted; {exact(upgrades.denied_total)} denied, {exact(upgrades.reclaimed_total)} taken back</> : "codec.upgrades"} />
+          {value.streams === "auto" && <Tile label="Left their context" shown={count(moved)} value={moved} tone={moves.memory_total > 0 ? "warn" : undefined} note={moved > 0 ? <>{exact(moves.crowd_total)} for crowds, {exact(moves.cpu_total)} for CPU time, {exact(moves.memory_total)} for memory</> : "for one match search with others"} />}
           <Tile label="Sent uncompressed" shown={perSecond(stored)} value={stored} tone={stored > 0 ? "warn" : undefined} note="messages, for lack of a context" />
         </>}
       </div>

@@ -5,7 +5,7 @@ use crate::{
     compression::dictionaries,
     fixture::{FULL, PLAIN},
 };
-use guildhall_codec::Encoding;
+use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{
     Actor, ChannelPatch, Command, DirectCommand, Guild, MemberPatch, MessagePatch, NewDirect, NewMessage, NewThread,
     Refusal, Reply, ReplyTo, RolePatch,
@@ -37,6 +37,8 @@ const LURKER: u64 = 760;
 const PRO: u64 = 802;
 /// Limit for the number of relays of a guild in a partition.
 const RELAYS_MAX: u16 = 16;
+/// Operations between changes of the room for contexts.
+const ROOM_OPS: u64 = 40;
 
 const OWN_DIRECT: ChannelId = ChannelId::new(9_001);
 const DIRECT: ChannelId = ChannelId::new(9_002);
@@ -60,7 +62,11 @@ impl Setup {
         let history_bytes_max = *rng.pick(&[64 << 10, 256 << 10, 1 << 20]).expect("three");
         let shared = StreamCodec::SharedMatch { history_bytes_max, check_one_in: None };
         Self {
-            streams: if rng.chance(0.1) { StreamCodec::PerConnection } else { shared },
+            streams: match rng.below(10) {
+                0 => StreamCodec::PerConnection,
+                1 | 2 => StreamCodec::Auto { history_bytes_max, check_one_in: None, cpu_percent: 25 },
+                _ => shared,
+            },
             effort: *rng
                 .pick(&[None, None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Optimal)])
                 .expect("five"),
@@ -86,6 +92,8 @@ pub struct World {
     index: usize,
     setup: Setup,
     cluster: TestCluster,
+    contexts: ContextPool,
+    ops_count: u64,
     clients: Vec<Client>,
     /// Relays that are behind all others.
     lagging: Option<RelayId>,
@@ -177,13 +185,25 @@ impl World {
         config.partition.set_dictionaries(dictionaries().clone());
         config.partition.sessions_per_relay_max = setup.sessions_per_relay_max;
         config.partition.passive_above_members = setup.all_passive.then_some(0);
+        let contexts = config.partition.contexts.clone();
         let mut cluster = TestCluster::new(config);
         let everybody = [OWNER, 701, 702, 703, 704, 705, 706, LURKER, PRO, OBSERVER];
         everybody.iter().for_each(|n| cluster.add_account(&account(setup, *n)));
         guilds(setup).into_iter().for_each(|guild| cluster.add_guild(guild));
         directs(setup).into_iter().for_each(|direct| cluster.add_direct(direct));
         let (clients, threads, newest) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { index, setup, cluster, clients, lagging: None, observing: 0, threads, newest };
+        let mut world = Self {
+            index,
+            setup,
+            cluster,
+            contexts,
+            ops_count: 0,
+            clients,
+            lagging: None,
+            observing: 0,
+            threads,
+            newest,
+        };
         world.begin_process();
         let mut rng = Rng::new(setup.seed ^ 0xc11e);
         let kinds = kinds();
@@ -272,6 +292,12 @@ impl World {
     /// Does one thing. Whether it was done.
     pub fn apply(&mut self, op: Op) -> bool {
         let is_done = self.act(op);
+        self.ops_count += 1;
+        if self.ops_count.is_multiple_of(ROOM_OPS) {
+            // Streams leave their contexts, or new ones begin with one.
+            let has_room = self.ops_count.is_multiple_of(2 * ROOM_OPS);
+            self.contexts.set_movable_bytes_max(if has_room { u64::MAX } else { 0 });
+        }
         if !self.cluster.is_held(Hold::Mail) {
             self.cluster.run_until_idle();
         } else if let Some(lagging) = self.lagging {
