@@ -380,8 +380,8 @@ settings! {
         /// unless `url` is set.
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
         /// The database. "sqlite:DIR": the file guildhall.db in DIR. "postgres://user:password@host:5432/name": a
-        /// PostgreSQL database, of one node at a time; servers on other machines need a certificate, unless `?sslmode=`
-        /// says otherwise. Not set: SQLite in `dir`.
+        /// PostgreSQL database, of one node or of all nodes of a cluster; servers on other machines need a certificate,
+        /// unless `?sslmode=` says otherwise. Not set: SQLite in `dir`.
         url: Option<StoreUrl> => None;
         /// Of SQLite. "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
