@@ -12,7 +12,8 @@ use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToR
 use guildhall_http_kit::{Peer, RequestNote, peer_from};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
-    AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
+    AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock,
+    Upstream,
 };
 use guildhall_node::{AuthError, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose};
@@ -268,14 +269,19 @@ pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     }))
 }
 
-/// Tells the access log the account and route of a request.
-pub fn with_access_notes(router: Router) -> Router {
-    router.layer(middleware::map_response(async |mut response: Response| {
+/// Tells the listener whether a request had a valid token or key, and the access log its account and route.
+pub fn with_request_notes(router: Router, has_access_log: bool) -> Router {
+    router.layer(middleware::map_response(move |mut response: Response| {
         if let Some(note) = RequestNote::take(&mut response) {
-            let (route, RequestNote { user_id, key_id, .. }) = (Some(note.route().into()), note);
-            response.extensions_mut().insert(AccessNote { route, user_id, key_id });
+            if note.user_id.or(note.key_id).is_some() {
+                response.extensions_mut().insert(Authenticated);
+            }
+            if has_access_log {
+                let (route, RequestNote { user_id, key_id, .. }) = (Some(note.route().into()), note);
+                response.extensions_mut().insert(AccessNote { route, user_id, key_id });
+            }
         }
-        response
+        ready(response)
     }))
 }
 

@@ -51,6 +51,10 @@ pub struct AccessNote {
     pub key_id: Option<u64>,
 }
 
+/// The sender's token or key was valid; an extension of the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Authenticated;
+
 enum Entry {
     Line(Vec<u8>),
     Reopen,

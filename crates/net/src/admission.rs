@@ -3,25 +3,36 @@
 //! Owns        how many connections an address may open: handshakes in progress, REST sockets, and per address its
 //!             connections and recent upgrades.
 //! Doors       `begin` for each accepted socket; then `place_for_rest` for its first request, or `admit` for its
-//!             upgrade. They return permits, which release their places when dropped.
+//!             upgrade. They return permits, which release their places when dropped. `remember` for an address whose
+//!             token or key was valid.
 //! Invariants  A1 every count returns to zero when the permits are dropped. A2 one address holds at most an eighth of
 //!             the handshakes. A3 loopback addresses are not limited: a proxy that the settings do not name has one. A4
 //!             REST sockets and sockets without a request hold at most three quarters of the places, so a quarter is
-//!             reserved for the gateway; the gateway holds at most seven eighths. (tests `a*_*`)
-//! Limits      `AdmissionLimits`. With more than `ADDRESSES_MAX` addresses, those without a socket are forgotten.
+//!             reserved for the gateway; the gateway holds at most seven eighths. A5 a new socket always gets a place:
+//!             an older handshake makes room (`crowd`). A quarter of the handshakes is reserved for addresses that are
+//!             known: those of `remember`, loopback and proxies. (tests `a*_*`)
+//! Limits      `AdmissionLimits`. With more than `ADDRESSES_MAX` addresses, those without a socket are forgotten;
+//!             `KNOWN_MAX` known ones. With half of the handshakes in use, one lasts `BUSY_HANDSHAKE_MAX` instead of
+//!             `HEAD_TIMEOUT`.
 //! Not here    the rate of IDENTIFYs: `gatekeeper`. Limits on requests: `guildhall-rest`.     Spec
 //!             docs/operations/reference.md "Hostile clients".
 
+use crate::crowd::Crowd;
 use hyper::HeaderMap;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+use tokio::sync::oneshot;
 
 const ADDRESSES_MAX: usize = 262_144;
+/// Addresses that are known. With twice as many, the earlier half is forgotten.
+const KNOWN_MAX: usize = 32_768;
+/// Time for the first request while at least half of the handshakes are in use.
+const BUSY_HANDSHAKE_MAX: Duration = Duration::from_secs(3);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Limits of one address, and of all addresses together.
@@ -30,7 +41,7 @@ pub struct AdmissionLimits {
     /// Sockets of all kinds.
     pub connections_max: usize,
     /// Sockets that have not sent their first request, at most a quarter of all places. One address has at most an
-    /// eighth of them. Past it 503.
+    /// eighth of them. Past it an older one is closed.
     pub handshakes_max: usize,
     /// REST sockets of one address; past it 429. 0: any number.
     pub address_rest_connections_max: u32,
@@ -97,7 +108,6 @@ impl Default for Peers {
 
 #[derive(Debug, Default)]
 struct Address {
-    handshakes_count: u32,
     conns_count: u32,
     rest_count: u32,
     /// Start of the minute in which `upgrades_count` counts.
@@ -108,7 +118,8 @@ struct Address {
 #[derive(Debug)]
 struct State {
     limits: AdmissionLimits,
-    handshakes_count: usize,
+    handshakes: Crowd,
+    known: KnownAddresses,
     rest_count: usize,
     addresses: HashMap<IpAddr, Address>,
     /// With more addresses than this, those without a socket are forgotten.
@@ -119,12 +130,48 @@ struct State {
 #[derive(Debug)]
 pub struct Admission(Mutex<State>);
 
+/// Addresses whose token or key was valid. When `recent` is full it becomes `earlier`.
+#[derive(Debug, Default)]
+struct KnownAddresses {
+    recent: HashSet<IpAddr>,
+    earlier: HashSet<IpAddr>,
+}
+
+impl KnownAddresses {
+    fn contains(&self, address: IpAddr) -> bool {
+        self.recent.contains(&address) || self.earlier.contains(&address)
+    }
+
+    fn insert(&mut self, address: IpAddr) {
+        if self.recent.len() >= KNOWN_MAX && !self.recent.contains(&address) {
+            self.earlier = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(address);
+    }
+}
+
 /// A handshake in progress.
 #[derive(Debug)]
 pub struct Handshake {
     admission: Arc<Admission>,
-    /// None: the address is not limited.
-    address: Option<IpAddr>,
+    number: u64,
+}
+
+impl Handshake {
+    /// The first request has arrived. False: the handshake had to make room at the same moment.
+    pub fn complete(self) -> bool {
+        self.admission.state().handshakes.remove(self.number)
+    }
+}
+
+/// Result of [`Admission::begin`].
+#[derive(Debug)]
+pub struct Begun {
+    pub handshake: Handshake,
+    /// Gets a message when the socket has to make room. An error: the handshake is over.
+    pub evicted: oneshot::Receiver<()>,
+    /// Handshakes that were ended for it.
+    pub ended_count: u64,
 }
 
 /// Place of a socket that sends requests.
@@ -179,13 +226,19 @@ impl AddressPermit {
     pub fn address(&self) -> IpAddr {
         self.address
     }
+
+    /// Makes the address known.
+    pub fn remember(&self) {
+        self.admission.remember(self.address);
+    }
 }
 
 impl Admission {
     pub fn new(limits: AdmissionLimits) -> Self {
         Self(Mutex::new(State {
             limits,
-            handshakes_count: 0,
+            handshakes: Crowd::default(),
+            known: KnownAddresses::default(),
             rest_count: 0,
             addresses: HashMap::new(),
             tidy_above: ADDRESSES_MAX,
@@ -196,7 +249,7 @@ impl Admission {
     /// without a request are subtracted.
     pub fn is_gateway_full(&self, conns_count: usize) -> bool {
         let state = self.state();
-        let gateway = conns_count.saturating_sub(state.rest_count + state.handshakes_count);
+        let gateway = conns_count.saturating_sub(state.rest_count + state.handshakes.len());
         gateway > state.limits.gateway_sockets()
     }
 
@@ -214,23 +267,39 @@ impl Admission {
         self.state().limits = limits;
     }
 
-    /// Counts an accepted socket. None: too many sockets have not sent their first request.
-    pub fn begin(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Option<Handshake> {
-        let address = limited_address(socket, peers);
+    /// Counts an accepted socket (A5).
+    pub fn begin(self: &Arc<Self>, socket: IpAddr, peers: &Peers, now: Instant) -> Begun {
+        let limited = limited_address(socket, peers);
+        let address = limited.unwrap_or_else(|| counted_as(socket));
         let mut state = self.state();
+        let is_known = limited.is_none() || state.known.contains(address);
         let max = state.limits.handshakes();
-        if state.handshakes_count >= max {
-            return None;
+        let handshakes = &mut state.handshakes;
+        let mut ended_count = 0;
+        if handshakes.len() >= max / 2 {
+            ended_count += handshakes.expire(now, BUSY_HANDSHAKE_MAX);
         }
-        if let Some(address) = address {
-            let entry = state.entry(address);
-            if entry.handshakes_count as usize >= (max / 8).max(1) {
-                return None;
-            }
-            entry.handshakes_count += 1;
+        if limited.is_some() && handshakes.count_of(address) >= (max / 8).max(1) {
+            ended_count += u64::from(handshakes.evict_of(address));
         }
-        state.handshakes_count += 1;
-        Some(Handshake { admission: self.clone(), address })
+        while handshakes.len() >= max && handshakes.evict(max / 4) {
+            ended_count += 1;
+        }
+        let (end, evicted) = oneshot::channel();
+        let number = handshakes.add(address, is_known, now, end);
+        Begun { handshake: Handshake { admission: self.clone(), number }, evicted, ended_count }
+    }
+
+    /// Ends one handshake, for a socket that has no place otherwise. False: there is none.
+    pub fn make_room(&self) -> bool {
+        let mut state = self.state();
+        let reserve = state.limits.handshakes() / 4;
+        state.handshakes.evict(reserve)
+    }
+
+    /// Makes an address known: its token or key was valid.
+    pub fn remember(&self, socket: IpAddr) {
+        self.state().known.insert(counted_as(socket));
     }
 
     /// Takes a REST place, when the first request of a socket is no upgrade.
@@ -305,19 +374,13 @@ impl State {
 
 impl Address {
     fn is_idle(&self) -> bool {
-        self.handshakes_count == 0 && self.conns_count == 0 && self.rest_count == 0
+        self.conns_count == 0 && self.rest_count == 0
     }
 }
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        let mut state = self.admission.state();
-        state.handshakes_count -= 1;
-        let Some(address) = self.address else { return };
-        if let Some(entry) = state.addresses.get_mut(&address) {
-            entry.handshakes_count -= 1;
-        }
-        state.tidy(address);
+        self.admission.state().handshakes.remove(self.number);
     }
 }
 
@@ -376,24 +439,111 @@ mod tests {
         let by_proxy: Vec<_> = (0..50).map(|_| place("192.0.2.9").unwrap()).collect();
         assert_eq!(place("127.0.0.1").unwrap_err(), NoPlace::Node);
         assert_eq!(admission.rest_count(), 60);
-        let waiting: Vec<_> = (0..200).filter_map(|_| admission.begin(ip("192.0.2.9"), &peers)).collect();
-        assert_eq!(waiting.len(), 30, "a quarter, whatever handshakes_max is");
+        let waiting: Vec<_> = (0..200).map(|_| admission.begin(ip("192.0.2.9"), &peers, Instant::now())).collect();
+        assert_eq!(admission.state().handshakes.len(), 30, "a quarter, whatever handshakes_max is");
         drop((attacker, by_proxy, waiting));
         assert!(admission.state().addresses.is_empty() && admission.rest_count() == 0);
     }
 
+    /// Whether a handshake still has its place.
+    fn stays(begun: &mut Begun) -> bool {
+        begun.evicted.try_recv().is_err()
+    }
+
+    fn stay_count(begun: &mut [Begun]) -> usize {
+        begun.iter_mut().filter_map(|begun| stays(begun).then_some(())).count()
+    }
+
     #[test]
-    fn a1_a2_one_address_has_an_eighth_and_gives_it_back() {
+    fn a1_a2_a5_one_address_has_an_eighth_and_new_sockets_always_get_a_place() {
         let admission = admission(16, 0, 0);
         let peers = Peers { proxies: Arc::from([ip("192.0.2.9")]), ..Peers::default() };
-        let attacker: Vec<_> = (0..9).filter_map(|_| admission.begin(ip("192.0.2.1"), &peers)).collect();
-        assert_eq!(attacker.len(), 2);
-        assert!(admission.begin(ip("::ffff:192.0.2.1"), &peers).is_none(), "the same, mapped");
-        let others: Vec<_> = (0..30).filter_map(|_| admission.begin(ip("192.0.2.9"), &peers)).collect();
-        assert_eq!(others.len(), 14, "a proxy has as many as there are");
-        assert!(admission.begin(ip("127.0.0.1"), &peers).is_none(), "full is full");
-        drop((attacker, others));
-        assert!(admission.state().addresses.is_empty() && admission.state().handshakes_count == 0);
+        let now = Instant::now();
+        let begin = |address: &str| admission.begin(ip(address), &peers, now);
+        let mut attacker: Vec<_> = (0..9).map(|_| begin("192.0.2.1")).collect();
+        attacker.push(begin("::ffff:192.0.2.1"));
+        assert_eq!(admission.state().handshakes.len(), 2, "the same, mapped");
+        assert!(attacker[8..].iter_mut().all(stays), "the newest ones stay");
+        assert_eq!(stay_count(&mut attacker[..8]), 0);
+        let mut proxied: Vec<_> = (0..30).map(|_| begin("192.0.2.9")).collect();
+        assert_eq!(admission.state().handshakes.len(), 16);
+        assert_eq!(stay_count(&mut proxied), 14, "a proxy has as many as there are; its own make room");
+        let mut other = begin("198.51.100.1");
+        assert!(stays(&mut other), "full is no reason to refuse");
+        assert!(other.handshake.complete() && !proxied.remove(0).handshake.complete());
+        drop((attacker, proxied));
+        assert!(admission.state().addresses.is_empty() && admission.state().handshakes.len() == 0);
+    }
+
+    #[test]
+    fn a5_eight_addresses_that_send_nothing_hold_up_nobody() {
+        let admission = admission(2_048, 0, 0);
+        let (peers, begun) = (Peers::default(), Instant::now());
+        let mut held = Vec::new();
+        let mut refused = 0;
+        // 248 silent sockets a second for a minute, and another client every 100 ms that takes 300 ms.
+        let mut others: Vec<(Instant, Begun)> = Vec::new();
+        for ms in (0..60_000u64).step_by(4) {
+            let now = begun + Duration::from_millis(ms);
+            held.push(admission.begin(ip(&format!("192.0.{}.1", ms / 4 % 8)), &peers, now));
+            if ms % 100 == 0 {
+                others.push((now, admission.begin(ip("203.0.113.7"), &peers, now)));
+            }
+            while others.first().is_some_and(|(at, _)| now - *at >= Duration::from_millis(300)) {
+                refused += usize::from(!others.remove(0).1.handshake.complete());
+            }
+            assert!(admission.state().handshakes.len() <= 2_048);
+        }
+        assert_eq!(refused, 0);
+    }
+
+    #[test]
+    fn a5_a_flood_of_a_household_ends_its_own() {
+        let admission = admission(2_048, 0, 0);
+        let (peers, now) = (Peers::default(), Instant::now());
+        let mut other = admission.begin(ip("2001:db8:1::1"), &peers, now);
+        // All 256 networks of a /56, thousands of sockets a second.
+        let network = |n: u32| ip(&format!("2001:db8:ffff:7{:02x}::1", n % 256));
+        let _held: Vec<_> = (0..20_000).map(|n| admission.begin(network(n), &peers, now)).collect();
+        assert!(stays(&mut other) && other.handshake.complete());
+    }
+
+    #[test]
+    fn a5_above_half_a_handshake_lasts_three_seconds() {
+        let admission = admission(16, 0, 0);
+        let (peers, begun) = (Peers::default(), Instant::now());
+        let begin = |n: u8, ms| admission.begin(ip(&format!("192.0.{n}.1")), &peers, begun + Duration::from_millis(ms));
+        let mut held: Vec<_> = (0..7).map(|n| begin(n, 0)).collect();
+        held.push(begin(7, 3_001));
+        assert_eq!(stay_count(&mut held), 8, "below half nobody has to go");
+        let next = begin(8, 3_002);
+        assert_eq!(next.ended_count, 7);
+        assert_eq!(stay_count(&mut held[..7]), 0);
+        assert!(stays(held.last_mut().unwrap()));
+    }
+
+    #[test]
+    fn a5_known_addresses_have_a_quarter() {
+        let admission = admission(16, 0, 0);
+        let (peers, now) = (Peers::default(), Instant::now());
+        admission.remember(ip("2001:db8::7"));
+        let mut known: Vec<_> = (0..2).map(|_| admission.begin(ip("2001:db8::8"), &peers, now)).collect();
+        let _flood: Vec<_> = (0..200u8).map(|n| admission.begin(ip(&format!("10.{n}.0.1")), &peers, now)).collect();
+        assert!(known.iter_mut().all(stays), "although no network of the flood has more than one");
+        for n in 0..2 * KNOWN_MAX as u32 {
+            admission.remember(std::net::Ipv4Addr::from_bits(n).into());
+        }
+        let state = admission.state();
+        assert!(!state.known.contains(counted_as(ip("2001:db8::8"))), "bounded");
+        assert!(state.known.recent.len() + state.known.earlier.len() <= 2 * KNOWN_MAX);
+    }
+
+    #[test]
+    fn a5_a_probe_gets_the_place_of_a_silent_socket() {
+        let admission = admission(16, 0, 0);
+        let mut silent = admission.begin(ip("192.0.2.1"), &Peers::default(), Instant::now());
+        assert!(admission.make_room() && !stays(&mut silent));
+        assert!(!admission.make_room(), "all others have sent a request");
     }
 
     #[test]

@@ -6,13 +6,14 @@
 //!             gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and
 //!             `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets get
 //!             503 and do not wait in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
-//! Limits      `connections_max` for the node and `SPARE_PLACES` for F3, past it 503; `admission` for addresses,
+//! Limits      `connections_max` for the node and `SPARE_PLACES` for F3; past both a socket without a request makes
+//!             room for the new one, and without such a socket the new one gets 503. `admission` for addresses,
 //!             handshakes and REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for
 //!             its size; `SOCKET_AGE_MAX` for a REST socket; `progress` for a client that does not read.
 
 use crate::{
-    access::{AccessLog, Request as Seen},
-    admission::{Admission, Handshake, NoPlace, Peers, RestPermit, TooMany},
+    access::{AccessLog, Authenticated, Request as Seen},
+    admission::{Admission, Begun, Handshake, NoPlace, Peers, RestPermit, TooMany},
     body,
     clock::SystemClock,
     mailbox::{ConnPermit, Mailbox, PartitionCommand},
@@ -85,7 +86,7 @@ pub struct HttpCounters {
     pub answers: [AtomicU64; ANSWER_KINDS.len()],
     /// Refused at `connections_max`, or at the share of REST or the gateway.
     pub full: AtomicU64,
-    /// Refused because too many sockets had not sent a request yet.
+    /// Closed before their first request, because others needed their place.
     pub handshakes: AtomicU64,
     /// Sockets refused because their address had too many.
     pub address: AtomicU64,
@@ -196,13 +197,14 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     let permit = ConnPermit::new(http.conns_count.clone());
     let connections_max = http.connections_max.load(Ordering::Relaxed);
     if count >= connections_max.saturating_add(SPARE_PLACES) {
-        http.count_full();
-        return refuse(&http, stream);
-    }
-    let Some(handshake) = http.admission.begin(peer.ip(), &http.peers) else {
+        if !http.admission.make_room() {
+            http.count_full();
+            return refuse(&http, stream);
+        }
         http.counters.handshakes.fetch_add(1, Ordering::Relaxed);
-        return refuse(&http, stream);
-    };
+    }
+    let Begun { handshake, evicted, ended_count } = http.admission.begin(peer.ip(), &http.peers, Instant::now());
+    http.counters.handshakes.fetch_add(ended_count, Ordering::Relaxed);
     let write_stall = Duration::from_millis(http.write_stall_ms.load(Ordering::Relaxed));
     let progress = Progress::new(write_stall, http.counters.clone());
     let stream = Watched::new(stream, progress.clone());
@@ -213,6 +215,7 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
         is_spare: count >= connections_max,
         began: Instant::now(),
         progress,
+        is_known: AtomicBool::new(false),
         permits: Mutex::new(Permits { conn: Some(permit), handshake: Some(handshake), rest: None }),
     });
     let service = service_fn(move |request| {
@@ -221,14 +224,27 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
-    // An error here is the client's: it has got its answer, or has left.
-    let _ = match &http_tls {
-        None => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
-        Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok(stream)) => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
-            Ok(Err(_)) | Err(_) => Ok(()),
-        },
+    let served = async {
+        match &http_tls {
+            None => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+            Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+                Ok(Ok(stream)) => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+                Ok(Err(_)) | Err(_) => Ok(()),
+            },
+        }
     };
+    let evicted = async {
+        if evicted.await.is_err() {
+            // The first request has arrived.
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        // An error here is the client's: it has got its answer, or has left.
+        _ = served => {}
+        () = evicted => {}
+    }
 }
 
 /// Refuses a socket with 503. Clients that speak TLS get no answer, because a handshake would need the place that is
@@ -266,6 +282,8 @@ struct Visit {
     is_spare: bool,
     began: Instant,
     progress: Arc<Progress>,
+    /// An answer of this socket was to a valid token or key.
+    is_known: AtomicBool,
     permits: Mutex<Permits>,
 }
 
@@ -290,7 +308,10 @@ impl Visit {
     /// Answers a request. Takes `seen` if the request becomes a WebSocket.
     async fn answer(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
         // The client has sent a request, so the handshake is over, whatever the answer.
-        self.with_permits(|permits| drop(permits.handshake.take()));
+        let handshake = self.with_permits(|permits| permits.handshake.take());
+        if handshake.is_some_and(|handshake| !handshake.complete()) {
+            return last(full());
+        }
         let wants_upgrade = wants_upgrade(&request);
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
         if self.is_spare && (wants_upgrade || !is_ops) {
@@ -319,10 +340,14 @@ impl Visit {
         request.extensions_mut().insert(axum::extract::ConnectInfo(self.peer));
         let (parts, body) = request.into_parts();
         let (body, rest) = body::shared(body);
-        let response = match self.http.router.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
+        let mut response = match self.http.router.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
+        let is_authenticated = response.extensions_mut().remove::<Authenticated>().is_some();
+        if is_authenticated && !self.is_known.swap(true, Ordering::Relaxed) {
+            self.http.admission.remember(self.peer.ip());
+        }
         if !is_ops {
             self.http.counters.answers[answer_kind(response.status())].fetch_add(1, Ordering::Relaxed);
         }

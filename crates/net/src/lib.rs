@@ -12,6 +12,7 @@ mod admission;
 mod answers;
 mod body;
 mod clock;
+mod crowd;
 mod drain;
 mod gatekeeper;
 mod http;
@@ -26,7 +27,7 @@ mod tls;
 mod url;
 mod write_watch;
 
-pub use access::{AccessLog, AccessNote};
+pub use access::{AccessLog, AccessNote, Authenticated};
 pub use admin::serve_admin;
 pub use admission::{AdmissionLimits, ClientAddress, Peers};
 pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer};

@@ -5,7 +5,8 @@
 //!             discarded. P2 a client that reads slowly and steadily keeps its connection: each byte that the socket
 //!             takes starts a new deadline. P3 a pipelined request waits until the answer before it is in the kernel.
 //!             (tests `guildhall/tests/it/places.rs`)
-//! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the
+//! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space; `UNSENT_BYTES_MAX` per
+//!             gateway socket. With a full buffer the
 //!             kernel reports room when a third of it is free, so a client that reads less than some 3 KB/s counts as
 //!             stalled by default.
 //! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-http-kit`); gateway sockets
@@ -13,6 +14,7 @@
 
 use crate::http::HttpCounters;
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, set_tcp_user_timeout};
+use socket2::SockRef;
 use std::{
     future::Future as _,
     io::{self, ErrorKind, IoSlice},
@@ -34,6 +36,9 @@ use tokio::{
 /// The kernel doubles it for its own accounting. Autotuning would allow several megabytes per client that does not
 /// read.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
+/// Bytes in the kernel that a gateway socket has not sent yet; with more it takes no further ones. What is on its way
+/// has no such bound, so that a client that reads gets as much as the network takes.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// State shared by the socket and the request handler of one connection.
 #[derive(Debug)]
@@ -85,6 +90,8 @@ impl Watched {
 
     /// Returns the socket, for the gateway. If it served REST before, it keeps its small buffer.
     pub fn into_inner(self) -> TcpStream {
+        // An error means that the socket is gone, or the system does not have the option.
+        let _ = SockRef::from(&self.stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         if self.is_tuned {
             // An error means that the socket is gone, which its owner notices.
             let _ = set_tcp_user_timeout(&self.stream, 0);

@@ -247,8 +247,12 @@ impl Transport for Sockets {
     }
 
     fn note_account(&mut self, conn: SlotKey, user_id: UserId) {
-        if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
+        let Some(socket) = self.get(conn) else { return };
+        if let Some(access) = &mut socket.permit.access {
             access.user_id = Some(user_id.get());
+        }
+        if let Some(address) = &socket.permit.address {
+            address.remember();
         }
     }
 

@@ -217,8 +217,8 @@ settings! {
         /// `identify_concurrency`, or `user_sessions_max` if that is more, per `identify_interval_ms`. 0: no limit
         /// for the node and for an address.
         identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX, live;
-        /// Sockets that have not sent their first request; past it 503. One address may have an eighth of them, except
-        /// for loopback and `rest_trusted_proxies`.
+        /// Sockets that have not sent their first request; past it the oldest of the network that has most of them is
+        /// closed. One address may have an eighth of them, except for loopback and `rest_trusted_proxies`.
         handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX, live;
         /// REST sockets of one address (IPv6: of a /64); past it 429. Loopback and `rest_trusted_proxies`
         /// are exempt. 0: no limit.

@@ -296,7 +296,7 @@ impl Snapshot {
         let why = |name: &str| vec![("why", name.to_owned())];
         out.counters(
             "sockets_refused",
-            "Sockets and upgrades that were refused before their request was looked at",
+            "Sockets and upgrades that were refused before their request was looked at, or closed before it came",
             &[
                 (why("full"), http.refused_full_total),
                 (why("handshakes"), http.refused_handshakes_total),

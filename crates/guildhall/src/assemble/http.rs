@@ -10,7 +10,7 @@ use super::{
 use crate::{
     clock::NodeClock,
     cluster::{self, ClusterAccounts, ClusterGateway},
-    wiring::{GateStarts, PartitionGateway, with_access_notes, with_peer},
+    wiring::{GateStarts, PartitionGateway, with_peer, with_request_notes},
 };
 use axum::Router;
 use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};
@@ -90,7 +90,7 @@ impl Routes<'_> {
             .merge(parts.files.clone().map_or_else(Router::new, |files| files_router(files, store.clone())))
             .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
         let clients = observe(clients, rest_account, self.traces.map(Traces::tracer));
-        let clients = if shared.access.is_some() { with_access_notes(clients) } else { clients };
+        let clients = with_request_notes(clients, shared.access.is_some());
         let admin = ops_router(is_ready).merge(metrics_router(metrics, config.server.metrics, Listener::Admin));
         Http { clients, admin, reports, asked, session_events, visitors }
     }

@@ -7,10 +7,12 @@ use crate::{
 };
 use guildhall_codec::{DeflateCompressor, ZlibParams};
 use guildhall_ws_proto::{Opcode, append_masked_frame};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt::set_socket_recv_buffer_size};
 use serde_json::{Value, json};
 use std::{
+    fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::Stdio,
     sync::{
@@ -115,17 +117,12 @@ fn slowloris_while_shaking_hands() {
     let begun = Instant::now();
     let head = request(PLAIN, "");
     let mut slow: Vec<TcpStream> = (0..64).map(|_| connect(demo.addr).unwrap()).collect();
-    // All connections are in use: further ones are refused at once.
-    wait_for("a refusal", || {
-        let mut other = connect(demo.addr).unwrap();
-        other.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        let mut answer = String::new();
-        let is_left_waiting = other.read_to_string(&mut answer).is_err();
-        if is_left_waiting && answer.is_empty() {
-            // It was quicker than one of those before it and has its place.
-            slow.push(other);
-        }
-        answer.starts_with("HTTP/1.1 503").then_some(())
+    // All handshakes are in use: the oldest makes room for another.
+    let (_, status, _) = raw_upgrade(demo.addr, &head).unwrap();
+    assert_eq!(status, 101);
+    wait_for("the oldest is closed", || {
+        slow[0].set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        matches!(slow[0].read(&mut [0; 16]), Ok(0)).then_some(())
     });
     for byte in head.as_bytes().chunks(1) {
         slow.retain_mut(|stream| stream.write_all(byte).is_ok());
@@ -479,6 +476,57 @@ fn never_reading() {
     assert!(cut < Duration::from_secs(20), "{cut:?}");
     assert!(most.saturating_sub(before) < 96 << 20, "{} bytes", most - before);
     witness.end();
+}
+
+/// The most bytes in the kernel's send queue of one socket of a listener.
+fn longest_send_queue(addr: SocketAddr) -> u64 {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let of = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_ours = words.next()?.ends_with(&format!(":{:04X}", addr.port()));
+        let queue = words.nth(2)?.split(':').next()?;
+        is_ours.then(|| u64::from_str_radix(queue, 16).unwrap_or(0))
+    };
+    table.lines().filter_map(of).max().unwrap_or(0)
+}
+
+#[test]
+fn s37_a_client_that_does_not_read_holds_little_of_the_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [
+        "--members",
+        "3000",
+        "limits.write_stall_ms=60000",
+        "limits.inbound_per_minute_max=100000",
+        "limits.replay_bytes_max=16777216",
+        "limits.backlog_bytes_max=16777216",
+    ];
+    let demo = server(dir.path(), &settings);
+    let guild = demo.manifest["guild_id"].as_str().unwrap();
+    // A small buffer of its own, before it connects: all else is in the server's kernel.
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    set_socket_recv_buffer_size(&socket, 4 << 10).unwrap();
+    rustix::net::connect(&socket, &demo.addr).unwrap();
+    let mut deaf = Ws::on(TcpStream::from(socket), PLAIN, "").unwrap();
+    deaf.expect_op(10);
+    deaf.identify_with(&demo.token("bot_token"), INTENTS | GUILD_MEMBERS);
+    deaf.expect_event("GUILD_CREATE");
+    let mut most = 0;
+    let mut asked = 0;
+    wait_for("answers of several megabytes", || {
+        // A hundred members each, some 20 KB.
+        for _ in 0..5 {
+            let request = json!({"guild_id": guild, "query": "a", "limit": 100, "nonce": asked.to_string()});
+            deaf.send(&json!({"op": 8, "d": request}));
+            asked += 1;
+        }
+        most = most.max(longest_send_queue(demo.addr));
+        (asked >= 400).then_some(())
+    });
+    println!("at most {most} bytes in the kernel");
+    assert!(most > 32 << 10, "it was full: {most}");
+    assert!(most < 512 << 10, "{most} bytes");
+    assert_eq!(demo.terminate(), Some(0));
 }
 
 fn slow_consumers(demo: &Demo) -> u64 {

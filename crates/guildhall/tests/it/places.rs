@@ -6,11 +6,13 @@ use crate::{
     tls,
     ws::{PLAIN, Ws, raw_upgrade, request},
 };
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 use std::{
+    collections::VecDeque,
     fs,
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Command, Stdio},
@@ -228,6 +230,81 @@ fn pipeline(addr: SocketAddr) -> TcpStream {
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 16 << 10).unwrap();
     stream.write_all(OPENAPI.repeat(PIPELINED).as_bytes()).unwrap();
     stream
+}
+
+/// Connects from one address of this machine.
+fn connect_from(source: [u8; 4], to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddr::from((source, 0)))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
+/// Eight addresses open sockets that send nothing, or a byte, 500 a second, for six seconds.
+fn flood(to: SocketAddr) -> thread::JoinHandle<usize> {
+    let deadline = Instant::now() + Duration::from_secs(6);
+    thread::spawn(move || {
+        let mut held = VecDeque::new();
+        let mut count = 0;
+        while Instant::now() < deadline {
+            let mut socket = connect_from([127, 0, 1, 1 + (count % 8) as u8], to).unwrap();
+            if count % 2 == 1 {
+                // It may have been closed already.
+                let _ = socket.write_all(b"G");
+            }
+            held.push_back(socket);
+            count += 1;
+            // The node has 64 places for them.
+            if held.len() > 500 {
+                held.pop_front();
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        count
+    })
+}
+
+#[test]
+fn s32_sockets_that_send_nothing_hold_up_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &["limits.handshakes_max=64"], None);
+    let attack = flood(node.addr);
+    wait_for("the flood has all handshakes", || {
+        (node.metric("sockets_refused_total{why=\"handshakes\"}") > 64).then_some(())
+    });
+    let mut rounds = 0;
+    while !attack.is_finished() {
+        rounds += 1;
+        for path in ["/healthz", "/readyz", "/dictionaries"] {
+            let status = send_request(&mut connect(node.addr).unwrap(), path);
+            assert_eq!(status, Some(200), "{path} in round {rounds}");
+        }
+        let (_, status, _) = raw_upgrade(node.addr, &request(PLAIN, "")).unwrap();
+        assert_eq!(status, 101, "an upgrade in round {rounds}");
+    }
+    println!("{rounds} rounds under {} sockets", attack.join().unwrap());
+    assert!(rounds >= 10, "{rounds} rounds in six seconds");
+    assert_eq!(node.metric("sockets_refused_total{why=\"full\"}"), 0);
+    assert_eq!(node.process.terminate(), Some(0));
+}
+
+#[test]
+fn s32_a_probe_is_answered_while_silent_sockets_have_all_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &["server.connections_max=64", "limits.address_connections_max=0"], None);
+    let mut gateway = Vec::new();
+    wait_for("the gateway's share is taken", || {
+        let (stream, status, _) = raw_upgrade(node.addr, &request(PLAIN, "")).unwrap();
+        gateway.push(stream);
+        (status == 503).then_some(())
+    });
+    // What is left, and the places of health checks.
+    let silent: Vec<TcpStream> = (0..60).map(|_| connect_from([127, 0, 1, 1], node.addr).unwrap()).collect();
+    for round in 0..10 {
+        assert_eq!(health(node.addr), Some(200), "round {round}");
+    }
+    drop((silent, gateway));
+    assert_eq!(node.process.terminate(), Some(0));
 }
 
 #[test]

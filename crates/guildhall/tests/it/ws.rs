@@ -51,7 +51,11 @@ pub struct Ws {
 
 /// Sends `head` and reads the answer's head: its status, and the answer.
 pub fn raw_upgrade(addr: SocketAddr, head: &str) -> std::io::Result<(TcpStream, u16, String)> {
-    let mut stream = connect(addr)?;
+    upgrade_on(connect(addr)?, head)
+}
+
+/// The same on a socket that is connected.
+fn upgrade_on(mut stream: TcpStream, head: &str) -> std::io::Result<(TcpStream, u16, String)> {
     stream.set_nodelay(true)?;
     stream.write_all(head.as_bytes())?;
     let wait = Wait::new("the head of an answer");
@@ -80,7 +84,12 @@ pub fn request(target: &str, more: &str) -> String {
 impl Ws {
     /// Connects; else the status it was refused with.
     pub fn connect(addr: SocketAddr, target: &str, more: &str) -> Result<Self, u16> {
-        let (stream, status, answer) = raw_upgrade(addr, &request(target, more)).map_err(|_| 0u16)?;
+        Self::on(connect(addr).map_err(|_| 0u16)?, target, more)
+    }
+
+    /// The same on a socket that is connected.
+    pub fn on(stream: TcpStream, target: &str, more: &str) -> Result<Self, u16> {
+        let (stream, status, answer) = upgrade_on(stream, &request(target, more)).map_err(|_| 0u16)?;
         if status != 101 {
             return Err(status);
         }
