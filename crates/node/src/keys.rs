@@ -102,27 +102,50 @@ impl Key {
     }
 }
 
-/// Reports the revocation of a key to work that continues after its request.
+/// Reports the end of a key, or of a login with it, to work that continues after its request.
 #[derive(Clone, Debug)]
-pub struct KeyLife(watch::Receiver<()>);
+pub struct KeyLife {
+    key: watch::Receiver<()>,
+    login: Option<watch::Receiver<()>>,
+}
 
 impl KeyLife {
     /// Over when the sender is dropped.
     #[must_use]
     pub fn of(key: &watch::Sender<()>) -> Self {
-        Self(key.subscribe())
+        Self { key: key.subscribe(), login: None }
     }
 
-    /// Whether the key was revoked. Reads memory only, because streams check it for every line.
+    /// Over with the key, or when `login` is dropped.
+    #[must_use]
+    pub fn of_login(&self, login: &watch::Sender<()>) -> Self {
+        Self { key: self.key.clone(), login: Some(login.subscribe()) }
+    }
+
+    /// Whether the key was revoked, or the login has ended. Reads memory only, because streams check it for every line.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.0.has_changed().is_err()
+        self.key.has_changed().is_err() || self.login.as_ref().is_some_and(|login| login.has_changed().is_err())
     }
 
-    /// Completes when the key is revoked.
+    /// Completes when the key is revoked, or the login ends.
     pub async fn over(&mut self) {
-        while self.0.changed().await.is_ok() {}
+        let Self { key, login } = self;
+        let login_over = async {
+            match login {
+                Some(login) => ended(login).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ended(key) => {}
+            () = login_over => {}
+        }
     }
+}
+
+async fn ended(life: &mut watch::Receiver<()>) {
+    while life.changed().await.is_ok() {}
 }
 
 /// Why no key was made.

@@ -4,9 +4,10 @@
 //! Doors       `router`. A login's requests below `/dashboard/api/v1/` are those of `/v1`, with the key of the login.
 //! Invariants  D1 the key is sent once, and the browser keeps a random cookie that no script reads and no other site
 //!             sends. D2 a request below `/dashboard/api/` without the header of the page is refused: no form and no
-//!             other site can send it. D3 the login of a revoked key ends with the key. D4 the page loads nothing from
+//!             other site can send it. D3 the login of a revoked key ends with the key, and what a
+//!             login began ends with the login. D4 the page loads nothing from
 //!             other origins, runs no inline code, and is shown in no frame. (tests `d*_*` in `tests/it/dashboard.rs`)
-//! Limits      those of `/v1`: wrong keys per address, requests per key; and `logins::LOGINS_MAX`.
+//! Limits      those of `/v1`: wrong keys per address, requests per key; and `logins::KEY_LOGINS_MAX`.
 //! Not here    what a page shows: `web/dashboard`. The figures: `crate`.
 
 mod logins;
@@ -29,7 +30,7 @@ use guildhall_http_kit::{
     page::{self, Asset},
 };
 use logins::Logins;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tower::ServiceExt as _;
 
 include!("../../../../web/dashboard/dist/embedded.rs");
@@ -99,7 +100,14 @@ async fn log_in(State(dashboard): State<Arc<Dashboard>>, request: Request) -> Re
     let caller =
         <Caller<AnyScope> as axum::extract::FromRequestParts<Arc<V1>>>::from_request_parts(&mut parts, &dashboard.v1)
             .await?;
-    let token = dashboard.logins.begin(dashboard.v1.now().instant, Granted(caller.key.clone(), caller.life.clone()))?;
+    let granted = Granted(caller.key.clone(), caller.life.clone());
+    let (token, hash) = dashboard.logins.begin(dashboard.v1.now().instant, granted)?;
+    // Its streams end in time, too.
+    let of = Arc::downgrade(&dashboard);
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(logins::LIFE_S)).await;
+        of.upgrade().iter().for_each(|dashboard| dashboard.logins.end_hash(hash));
+    });
     let cookie = dashboard.cookie(&token, logins::LIFE_S);
     Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -10,6 +10,7 @@ use guildhall_backend::V1Limits;
 use guildhall_http_kit::Peer;
 use guildhall_node::Scope;
 use serde_json::Value;
+use std::time::Duration;
 use tower::ServiceExt as _;
 
 struct Answer {
@@ -113,6 +114,37 @@ async fn d3_a_login_ends_with_its_key_and_after_its_time() {
     assert_eq!(node().await, 200);
     backend.world.clock.advance_ms(1);
     assert_eq!(node().await, 401);
+}
+
+#[tokio::test]
+async fn s36_a_log_out_ends_the_streams_of_the_login() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let cookies = [log_in(&backend, &backend.key).await, log_in(&backend, &backend.key).await].map(|it| cookie_of(&it));
+    let follow = async |cookie: &str| {
+        let request = Request::builder().uri("/dashboard/api/v1/sessions/events").header(OWN.0, OWN.1);
+        let request = request.header("cookie", cookie).extension(Peer([192, 0, 2, 1].into()));
+        let response = backend.dashboard.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.into_body()
+    };
+    let read = |body| tokio::spawn(axum::body::to_bytes(body, usize::MAX));
+    let (stream, other) = (read(follow(&cookies[0]).await), read(follow(&cookies[1]).await));
+    assert_eq!(send_request(&backend, "POST", "/api/logout", &[OWN, ("cookie", &cookies[0])]).await.status, 204);
+    tokio::time::timeout(Duration::from_secs(60), stream).await.expect("it ends").unwrap().unwrap();
+    assert!(!other.is_finished(), "that of another login goes on");
+    other.abort();
+}
+
+#[tokio::test]
+async fn s36_a_key_ends_no_logins_of_others() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let operator = cookie_of(&log_in(&backend, &backend.key).await);
+    let (_, small) = backend.world.node.create_key("publisher", &[Scope::Publish]).await.unwrap();
+    for round in 0..1_010 {
+        backend.world.clock.advance_ms(2);
+        assert_eq!(log_in(&backend, &small).await.status, 201, "{round}");
+    }
+    assert_eq!(send_request(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &operator)]).await.status, 200);
 }
 
 #[tokio::test]
