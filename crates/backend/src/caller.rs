@@ -4,6 +4,8 @@
 //! Invariants  a request uses no place of `requests_in_flight_max` before its key is checked. A request whose key was
 //!             revoked while its body arrived is refused, and a stream takes no further line (test `s7_*` in
 //!             `guildhall/tests/it/exact.rs`); work that began before the revocation is finished.
+//!             A node of a cluster without a lease takes no key; the root key alone, which is never revoked, reads what
+//!             `/v1/cluster` and `/v1/node` say of this node.
 //! Limits      `requests_per_s` per key, `wrong_keys_per_min` per address; then `requests_in_flight_max`, half of it
 //!             per key; for streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
@@ -12,7 +14,7 @@ use super::{V1, audit::KeySlot, error::V1Error, extract::Path};
 use crate::permit::ReadPermit;
 use axum::{
     extract::FromRequestParts,
-    http::{HeaderValue, header, request::Parts},
+    http::{HeaderValue, Method, header, request::Parts},
 };
 use guildhall_http_kit::{Party, Peer, Reservation, Rule, network};
 use guildhall_model::UserId;
@@ -106,6 +108,9 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
     let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
     let values = parts.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::to_str);
     let text = authorization_token(values).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
+    if !v1.node.has_lease() && !is_about_this_node(parts) {
+        return Err(V1Error::no_lease());
+    }
     let granted = parts.extensions.get::<Granted>().filter(|Granted(_, life)| !life.is_over());
     let key = match (granted, text) {
         (Some(Granted(key, life)), _) => Ok((key.clone(), life.clone())),
@@ -114,6 +119,7 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
         (None, Ok(text)) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
     };
     let (key, life) = match key {
+        Ok((key, _)) if key.id.is_some() && !v1.node.has_lease() => return Err(V1Error::no_lease()),
         Ok(key) => key,
         // A valid key is accepted even if other clients of its address guess; a guess costs one lookup in memory.
         Err((fault, text)) => {
@@ -148,6 +154,13 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
     let parties = [Some(Party::Key(key.id.unwrap_or(0))), None];
     let place = v1.in_flight.reserve(parties, 1).map_err(V1Error::over_quota)?;
     Ok((key, life, place))
+}
+
+/// Reports of this node help to find out why it has no lease. They are not for keys that may have been revoked.
+fn is_about_this_node(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let is_report = path == "/v1/cluster" || path == "/v1/node" || path.starts_with("/v1/node/");
+    parts.method == Method::GET && is_report
 }
 
 impl Caller<Tokens> {

@@ -156,6 +156,17 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
+    /// This node of a cluster does not know which keys and tokens others revoke.
+    pub fn no_lease() -> Self {
+        let error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "This node is cut off from its cluster (its lease has ended), so it takes no keys and no tokens: use another \
+             node, or wait until it has joined again. Its log says more.",
+        );
+        Self { retry_after_ms: Some(1_000), ..error }
+    }
+
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let error = Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are invalid: see `errors`.");
         Self { errors, ..error }

@@ -273,7 +273,7 @@ fn v1_router(v1: &Arc<V1>) -> Router {
         .route("/v1/openapi.json", get(document))
         .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
         .method_not_allowed_fallback(async || V1Error::method_not_allowed());
-    let here = router.clone().layer(middleware::from_fn(detach)).with_state(Arc::clone(v1));
+    let here = node::asked_elsewhere(v1, router.clone()).layer(middleware::from_fn(detach)).with_state(Arc::clone(v1));
     router
         .layer(middleware::from_fn_with_state(node::Elsewhere::start(v1, here), node::forward))
         .layer(middleware::from_fn_with_state(Arc::clone(v1), audit::observe))

@@ -138,7 +138,8 @@ pub(super) async fn mint(
         let token = v1.in_time(v1.node.mint_bot_token(user_id)).await??;
         MintedToken { id: Some(hex(TokenHash::of(&token))), token, kind: "bot", expires_at: None }
     } else {
-        let (token, expires_at_s) = v1.node.mint_expiring_token(user_id, new.ttl_s.unwrap_or(TTL_S));
+        let (token, expires_at_s) =
+            v1.in_time(v1.node.mint_expiring_token(user_id, new.ttl_s.unwrap_or(TTL_S))).await??;
         MintedToken { token, kind: "user", id: None, expires_at: time_of(expires_at_s) }
     };
     Ok((StatusCode::CREATED, Json(minted)))
@@ -249,6 +250,7 @@ async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected
     let inspected = v1.in_time(v1.node.inspect_token(token)).await?.map_err(|error| match error {
         // Their keys are being fetched.
         AuthError::KeysComing | AuthError::Busy(_) | AuthError::Invalid(_) => V1Error::unavailable(),
+        AuthError::NoLease => V1Error::no_lease(),
         AuthError::Unavailable(error) => error.into(),
     })?;
     if let Some(user_id) = inspected.user_id {

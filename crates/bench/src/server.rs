@@ -121,8 +121,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     let node_config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![9; 32], worker_mailbox_max: 65_536 };
     let node =
         Node::start(node_config, store, Arc::new(NodeClock(clock)), Arc::new(PartitionSink(server.partitions())));
-    let tokens: Vec<String> =
-        (0..members_count).map(|index| node.mint_user_token(user(index).id, TOKEN_TTL_S)).collect();
+    let mint = |index| runtime.block_on(node.mint_user_token(user(index).id, TOKEN_TTL_S));
+    let tokens: Vec<String> = (0..members_count).map(mint).collect::<Result<_, _>>().context("minting the tokens")?;
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
     let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_backend::SessionEvents::new(1)), None);

@@ -140,6 +140,12 @@ fn parse(frame: &[u8]) -> Result<(Header, usize), FrameError> {
     Ok((header, HEADER_BYTES))
 }
 
+/// The sender that a frame names; none if it is no frame of this version.
+#[must_use]
+pub fn sender_of(frame: &[u8]) -> Option<SenderId> {
+    parse(frame).ok().map(|(header, _)| header.sender)
+}
+
 /// Limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncomingLimits {
@@ -197,13 +203,15 @@ pub struct Incoming {
     partial_bytes: usize,
     /// Counts frames, to know which stream was silent longest.
     clock: u64,
+    /// `clock` at the last `drop_stale`.
+    checked_at: u64,
 }
 
 impl Incoming {
     /// A receiver that has received nothing.
     #[must_use]
     pub fn new(limits: IncomingLimits) -> Self {
-        Self { limits, streams: HashMap::new(), partial_bytes: 0, clock: 0 }
+        Self { limits, streams: HashMap::new(), partial_bytes: 0, clock: 0, checked_at: 0 }
     }
 
     /// Takes a frame. Returns a gap before it, and the message that it completes, if any.
@@ -276,14 +284,31 @@ impl Incoming {
         Ok((gap, Some(Event::Message(Received { sender, stream, version, payload }))))
     }
 
-    /// Forgets a sender that is gone.
-    pub fn forget(&mut self, sender: SenderId) {
+    /// Forgets senders that are gone.
+    pub fn retain(&mut self, is_there: impl Fn(SenderId) -> bool) {
         let partial_bytes = &mut self.partial_bytes;
         self.streams.retain(|(of, _), stream| {
-            let stays = *of != sender;
+            let stays = is_there(*of);
             *partial_bytes -= if stays { 0 } else { stream.parts.len() };
             stays
         });
+    }
+
+    /// Drops the parts of messages whose streams have received nothing since the last call. A later part of one of them
+    /// is a gap.
+    pub fn drop_stale(&mut self) {
+        let since = std::mem::replace(&mut self.checked_at, self.clock);
+        for stream in self.streams.values_mut().filter(|stream| stream.used_at <= since && stream.next_part > 0) {
+            self.partial_bytes -= stream.parts.len();
+            stream.parts = BytesMut::new();
+            stream.next_part = 0;
+        }
+    }
+
+    /// Bytes of all messages whose parts are not complete.
+    #[must_use]
+    pub fn partial_bytes(&self) -> usize {
+        self.partial_bytes
     }
 
     fn make_room(&mut self) {

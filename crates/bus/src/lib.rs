@@ -18,6 +18,7 @@ mod subject;
 
 pub use frame::{
     Event, FRAME_VERSION, FrameError, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, Received, SenderId, StreamId,
+    sender_of,
 };
 pub use kv::{Entry, KV_TTL_MIN, KV_VALUE_BYTES_MAX, Key, KeyValue, KvError, KvEvent, KvWatch, Revision};
 pub use local::{LocalBus, LocalOptions};

@@ -46,6 +46,9 @@ pub struct NodeRecord {
     pub state: NodeState,
     /// Version of the program.
     pub version: String,
+    /// The node's clock when it wrote the record, Unix milliseconds; 0: an earlier version does not say.
+    #[serde(default)]
+    pub clock_ms: i64,
 }
 
 /// Record of a guild's owner in the lease store, under `guilds.ID`. Invalid once that incarnation has ended.

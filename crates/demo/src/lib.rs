@@ -132,7 +132,7 @@ impl Demo {
             gateway_url: site.gateway_url,
             admin_key: site.admin_key,
             bot_token: bot_token(node, plan.bot.user.id, before).await?,
-            user_token: node.mint_user_token(plan.user.user.id, USER_TOKEN_TTL_S),
+            user_token: node.mint_user_token(plan.user.user.id, USER_TOKEN_TTL_S).await?,
             guild_id: plan.guild.id,
             channel_ids: channels_as_they_are(node, plan.guild.id).await?,
         };

@@ -105,6 +105,9 @@ async fn cluster(config: &Config) -> Vec<Finding> {
         Ok(()) => fine(WHAT, format!("NATS at {} can be used", url.redacted())),
         Err(error) => wrong(WHAT, chain(&error)),
     }];
+    if findings[0].level == Level::Fine && cluster::is_nats_open(config).await {
+        findings.push(warning(WHAT, cluster::NATS_IS_OPEN));
+    }
     if config.uploads.mode == UploadMode::On && config.uploads.url.is_none() {
         findings.push(warning(
             WHAT,

@@ -118,6 +118,11 @@ pub enum StartError {
          (`guildhall store copy` copies this one into it), or unset cluster.nats_url"
     )]
     ClusterStore,
+    /// The setting of the store is not what the first node wrote.
+    #[error(
+        "the cluster's key in the database has not 32 bytes: delete the row `cluster_key` of the table settings, and start all nodes again"
+    )]
+    ClusterKey,
     /// The cluster does not take this node.
     #[error("this node cannot join the cluster")]
     Join(#[from] JoinError),
@@ -168,6 +173,7 @@ impl StartError {
             | Self::Partitions(_)
             | Self::Randomness
             | Self::Nats { .. }
+            | Self::ClusterKey
             | Self::Join(_) => false,
         }
     }

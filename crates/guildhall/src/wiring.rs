@@ -24,7 +24,10 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
-use tokio::{runtime::Handle, sync::Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, oneshot},
+};
 
 /// More tokens than these are not checked at once: the store is shared with everything else.
 const CHECKS_IN_FLIGHT_MAX: usize = 128;
@@ -51,6 +54,10 @@ impl RelaySink for PartitionSink {
 
     fn publish_to_users(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
         self.0.publish_direct(published, trace)
+    }
+
+    fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
+        self.0.close_sessions(whose, code)
     }
 
     fn may_publish_to_users(&self) -> bool {
@@ -88,7 +95,7 @@ impl NodeUpstream {
 async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account, AuthFailure> {
     let account = node.authenticate(token).await.map_err(|error| match error {
         AuthError::Invalid(_) => AuthFailure::Invalid,
-        AuthError::KeysComing | AuthError::Busy(_) => AuthFailure::Unavailable,
+        AuthError::KeysComing | AuthError::Busy(_) | AuthError::NoLease => AuthFailure::Unavailable,
         AuthError::Unavailable(error) => {
             tracing::warn!(%error, "a token could not be checked");
             AuthFailure::Unavailable

@@ -45,6 +45,9 @@ pub enum AuthError {
     /// The token is valid, and its account cannot be created now: the caller may try again.
     #[error("{0}")]
     Busy(TokenFault),
+    /// This node of a cluster has no lease, so it does not know what other nodes revoke.
+    #[error("this node has no part in its cluster now")]
+    NoLease,
 }
 
 impl From<TokenFault> for AuthError {
@@ -89,6 +92,9 @@ impl Node {
     }
 
     async fn check_token(&self, token: &str, makes_accounts: bool) -> Result<(Account, tokens::Verified), AuthError> {
+        if !self.has_lease() {
+            return Err(AuthError::NoLease);
+        }
         let verified = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
         let user = match verified.user_id {
             Some(user_id) => self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?,
@@ -181,13 +187,19 @@ impl Node {
     }
 
     /// Mints a user token: a JWT that is valid for `ttl_s` seconds.
-    pub fn mint_user_token(&self, user_id: UserId, ttl_s: u64) -> String {
-        self.mint_expiring_token(user_id, ttl_s).0
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn mint_user_token(&self, user_id: UserId, ttl_s: u64) -> Result<String, StoreError> {
+        Ok(self.mint_expiring_token(user_id, ttl_s).await?.0)
     }
 
     /// As [`Node::mint_user_token`]; with the Unix second at which the token expires.
-    pub fn mint_expiring_token(&self, user_id: UserId, ttl_s: u64) -> (String, u64) {
-        self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn mint_expiring_token(&self, user_id: UserId, ttl_s: u64) -> Result<(String, u64), StoreError> {
+        self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix).await
     }
 
     /// Revokes a token, durably; `None` if it was not valid. It is refused once this returns. The owner of the
@@ -196,9 +208,11 @@ impl Node {
     /// # Errors
     /// The store cannot be written.
     pub async fn revoke_token(&self, token: impl Into<TokenRef<'_>>) -> Result<Option<Revoked>, StoreError> {
-        let token = token.into();
-        let revoked = self.inner.tokens.revoke(token, self.inner.clock.now().unix).await?;
-        self.tell_revoked(revocations::of_token(token)).await;
+        let (token, now) = (token.into(), self.inner.clock.now().unix);
+        let Some(user_id) = self.inner.tokens.owner_of(token, now).await? else { return Ok(None) };
+        let told = self.log_revocation(revocations::of_token(token, user_id)).await?;
+        let revoked = self.inner.tokens.revoke(token, now).await?;
+        self.tell_revoked(told).await;
         Ok(revoked.map(|(user_id, token)| Revoked { user_id, token }))
     }
 
@@ -208,8 +222,10 @@ impl Node {
     /// When the store cannot be written.
     pub async fn revoke_user_tokens(&self, user_id: UserId) -> Result<u64, StoreError> {
         let now = self.inner.clock.now().unix;
-        let count = self.inner.tokens.revoke_all(user_id, now).await?;
-        self.tell_revoked(cluster::Revocation::TokensOf(user_id, now)).await;
+        let latest = self.inner.membership.as_ref().map_or(now, |membership| membership.latest_clock(now));
+        let told = self.log_revocation(cluster::Revocation::TokensOf(user_id)).await?;
+        let count = self.inner.tokens.revoke_all(user_id, latest).await?;
+        self.tell_revoked(told).await;
         Ok(count)
     }
 
@@ -228,7 +244,14 @@ impl Node {
         self.inner.keys.set_root(key);
     }
 
-    /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked.
+    /// Whether tokens and keys can be checked: the node is alone, or its lease is valid and it knows what was revoked.
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        self.inner.membership.as_ref().is_none_or(|membership| membership.has_lease())
+    }
+
+    /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked. The caller
+    /// has asked `has_lease`.
     ///
     /// # Errors
     /// The store cannot be read; it is read once.
@@ -273,10 +296,11 @@ impl Node {
     /// Revokes a key, durably; false if there was none.
     ///
     /// # Errors
-    /// When the store cannot be written. The key is not accepted any more all the same, until a restart.
+    /// When the store cannot be written.
     pub async fn revoke_key(&self, id: u64) -> Result<bool, StoreError> {
+        let told = self.log_revocation(cluster::Revocation::Key(id)).await?;
         let was_there = self.inner.keys.revoke(id).await?;
-        self.tell_revoked(cluster::Revocation::Key(id)).await;
+        self.tell_revoked(told).await;
         Ok(was_there)
     }
 

@@ -41,7 +41,9 @@ mod worker;
 mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
-pub use cluster::{ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt, PeerQuestion};
+pub use cluster::{
+    ClusterKey, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt, PeerQuestion,
+};
 pub use commits::CommitStats;
 pub use credentials::{Account, AuthError, Inspected, Revoked};
 pub use directs::{DirectLimits, DirectsWho};
@@ -77,6 +79,7 @@ use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
 use pool::Pool;
 use refusals::LOG_EVERY_MS;
 use request_trace::CommandTrace;
+use revocations::RevocationLog;
 use sign_on::SignOn;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use timed_store::TimedStore;
@@ -140,6 +143,7 @@ struct Inner {
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
     retention: retention::Counters,
+    revocation_log: RevocationLog,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
     /// In a cluster.
     membership: Option<Arc<Membership>>,
@@ -285,6 +289,7 @@ impl Node {
             links: limits.guild.links,
             sign_on,
             retention: retention::Counters::default(),
+            revocation_log: RevocationLog::default(),
             threads,
             membership,
         };

@@ -19,6 +19,7 @@ faults! {
         "revoked" Revoked "the token was revoked, alone or with all others of its account",
         "expired" Expired "the token has ended: its `exp` has passed",
         "not_yet_valid" NotYetValid "the token is not valid yet: its `nbf` is more than 30 seconds ahead of this node's clock",
+        "issued_ahead" IssuedAhead "the token's `iat` is more than a minute ahead of this node's clock: compare the clock of the machine that made it with this one's",
         "algorithm" Algorithm "the token's `alg` is not taken: HS256 with this node's secret, or EdDSA or RS256 with a key of the set",
         "unknown_key" UnknownKey "the token names a key (`kid`) that is not in the key set, or there is no key set",
         "signature" Signature "the token's signature does not fit the key: another key, or a changed token",

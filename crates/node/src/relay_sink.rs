@@ -2,10 +2,11 @@
 
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::DirectoryChange;
-use guildhall_guild_protocol::{PartitionId, Published, ToRelay};
-use guildhall_model::{GuildId, User, UserId};
+use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
+use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_stdx::Now;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Where guilds' messages to relays go. Implemented by whatever runs the partitions.
 pub trait RelaySink: Send + Sync + 'static {
@@ -47,6 +48,12 @@ pub trait RelaySink: Send + Sync + 'static {
     fn publish_to_users(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
         let _ = (published, trace);
         0
+    }
+
+    /// Closes sessions of this node's partitions. Each partition answers with its number of closed sessions.
+    fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
+        let _ = (whose, code);
+        Vec::new()
     }
 
     /// Whether there is room for another such event. False: guilds hold the event and try again within milliseconds.

@@ -1,50 +1,290 @@
 //! Revocations in a cluster: every node forgets a token or key before the revocation is answered.
 //!
-//! Invariants  V1 when a revocation returns, no node accepts the token or key. A node whose lease has ended may, until
-//!             it joins again or ends; then it forgets everything that it knew.
+//! Owns        the log of revocations in the store, and what this node has heard of it.
+//! Doors       `log_revocation`, then the revocation itself, then `tell_revoked`; `follow` for what others revoke.
+//! Invariants  V1 when a revocation returns, no node accepts the token or key, or delivers to its sessions: a node
+//!             whose lease has ended checks no tokens and keys, serves no guild, and ends its streams. V2 such a node
+//!             joins again only after it has read the log and ended the sessions (4004) of what was revoked meanwhile.
+//!             (tests `v*_*` in `tests/it/revocations.rs`)
+//! Limits      an entry stays for `KEPT_MS`, by the clock of the node that wrote or found it. A node that was without a
+//!             lease for `AWAY_MAX_MS` does not join again: its process ends. `HEARD_MAX` entries are remembered; past
+//!             it one is applied twice, which also ends sessions that an account began since then.
 
 use crate::{
     Inner, Node,
     cluster::{Membership, PeerQuestion, Revocation},
-    tokens::{TokenRef, hash_of},
+    tokens::{TokenRef, hash_of, mark_of, random_bytes},
 };
-use std::{future::ready, sync::Arc};
+use guildhall_guild_protocol::Whose;
+use guildhall_model::{CloseCode, UserId};
+use guildhall_stdx::{Instant, Now};
+use guildhall_store::{StoreError, TokenHash};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    future::ready,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
 
-impl PeerQuestion for Revocation {
+/// Kind of the log's records. Their ids are random.
+const LOG: &str = "revocation";
+const PAGE: u32 = 1_000;
+/// How long an entry stays.
+const KEPT_MS: u64 = 3_600_000;
+/// Longest time without a lease.
+const AWAY_MAX_MS: u64 = KEPT_MS - 600_000;
+const HEARD_MAX: usize = 100_000;
+/// After this time a node that has joined again reads the log once more: a revocation that began before may have been
+/// carried out since.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Interval of removals.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+type EntryId = [u8; 16];
+
+/// A revocation with the id of its entry.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    entry: EntryId,
+    revocation: Revocation,
+}
+
+/// An entry as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    revocation: Revocation,
+    /// The revocation has been carried out. Until then a token that the entry names may still be valid.
+    is_done: bool,
+}
+
+impl PeerQuestion for Told {
     const KIND: &'static str = "revoked";
     type Answer = ();
+}
+
+/// Entries that this node has applied or written, and those that it removes in time.
+#[derive(Debug, Default)]
+pub(crate) struct RevocationLog(Mutex<Log>);
+
+#[derive(Debug, Default)]
+struct Log {
+    heard: BTreeSet<EntryId>,
+    /// In the order of their hearing.
+    order: VecDeque<EntryId>,
+    /// Entries that this node removes, and since when it knows them.
+    removes: VecDeque<(Instant, EntryId)>,
+    /// When the lease ended, by both clocks.
+    away_since: Option<Now>,
+}
+
+impl RevocationLog {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    fn hear(&mut self, entry: EntryId) {
+        if self.heard.insert(entry) {
+            self.order.push_back(entry);
+        }
+        if self.order.len() > HEARD_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.heard.remove(&oldest);
+        }
+    }
+
+    /// The next entry that is older than `KEPT_MS`.
+    fn outdated(&mut self, now: Instant) -> Option<EntryId> {
+        let (since, entry) = *self.removes.front()?;
+        (now.ms_since(since) > KEPT_MS).then(|| {
+            self.removes.pop_front();
+            entry
+        })
+    }
+
+    /// Whether the node was away for too long. A clock that stood still does not count, so the later of both decides.
+    fn is_too_late(&self, now: Now) -> bool {
+        self.away_since.is_some_and(|since| {
+            let wall_ms = u64::try_from(now.unix.0.saturating_sub(since.unix.0)).unwrap_or(0);
+            now.instant.ms_since(since.instant).max(wall_ms) > AWAY_MAX_MS
+        })
+    }
 }
 
 /// Follows what other nodes revoke.
 pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
     let of = Arc::downgrade(inner);
-    membership.on_question(move |revocation: Revocation| {
+    membership.on_question(move |Told { entry, revocation }: Told| {
         if let Some(inner) = of.upgrade() {
-            inner.tokens.revoked_elsewhere(revocation);
-            if let Revocation::Key(id) = revocation {
-                inner.keys.revoked_elsewhere(id);
-            }
+            inner.forget(revocation);
+            inner.revocation_log.lock().hear(entry);
         }
         ready(Some(()))
     });
     let of = Arc::downgrade(inner);
-    membership.on_rejoin(move || {
+    membership.on_lease_end(move || {
         if let Some(inner) = of.upgrade() {
+            inner.revocation_log.lock().away_since.get_or_insert(inner.clock.now());
+            // Streams of keys end, and checks in progress do not count.
             inner.tokens.forget_all();
             inner.keys.forget_all();
         }
     });
+    let of = Arc::downgrade(inner);
+    membership.on_rejoin(move || {
+        let of = of.clone();
+        Box::pin(async move {
+            let Some(inner) = of.upgrade() else { return Ok(true) };
+            let is_in_time = inner.catch_up().await?;
+            tokio::spawn(catch_up_again(of));
+            Ok(is_in_time)
+        })
+    });
+    tokio::spawn(sweep(Arc::downgrade(inner)));
 }
 
-pub(crate) fn of_token(token: TokenRef<'_>) -> Revocation {
-    Revocation::Token(hash_of(token).0)
+async fn catch_up_again(of: Weak<Inner>) {
+    tokio::time::sleep(AGAIN_AFTER).await;
+    let Some(inner) = of.upgrade() else { return };
+    if let Err(error) = inner.apply_log(true).await {
+        tracing::warn!(%error, "the log of revocations could not be read again");
+    }
+}
+
+/// Removes entries in time, until the node ends.
+async fn sweep(of: Weak<Inner>) {
+    if let Some(inner) = of.upgrade() {
+        // Of nodes that have ended. One that is missed here is found by the next node that starts.
+        match inner.entries().await {
+            Ok(entries) => {
+                let now = inner.clock.now().instant;
+                let mut log = inner.revocation_log.lock();
+                for (entry, _) in entries {
+                    log.hear(entry);
+                    log.removes.push_back((now, entry));
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the log of revocations could not be read: old entries stay"),
+        }
+    }
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(inner) = of.upgrade() else { return };
+        let next = || inner.revocation_log.lock().outdated(inner.clock.now().instant);
+        while let Some(entry) = next() {
+            if let Err(error) = inner.store.delete_record(LOG, &entry).await {
+                tracing::warn!(%error, "an old revocation could not be removed; the next node that starts does it");
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// The token or key is not good any more.
+    fn forget(&self, revocation: Revocation) {
+        self.tokens.revoked_elsewhere(revocation);
+        if let Revocation::Key(id) = revocation {
+            self.keys.revoked_elsewhere(id);
+        }
+    }
+
+    async fn entries(&self) -> Result<Vec<(EntryId, Entry)>, StoreError> {
+        let (mut entries, mut after) = (Vec::new(), Vec::new());
+        loop {
+            let page = self.store.records(LOG, &after, PAGE).await?;
+            let Some((last, _)) = page.last() else { return Ok(entries) };
+            after.clone_from(last);
+            for (id, data) in &page {
+                match (id.as_slice().try_into(), serde_json::from_slice(data)) {
+                    (Ok(id), Ok(entry)) => entries.push((id, entry)),
+                    _ => tracing::error!("a revocation in the log cannot be read: upgrade this node"),
+                }
+            }
+            if page.len() < PAGE as usize {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Applies what was revoked while this node was away (V2). False: it was away for too long.
+    async fn catch_up(&self) -> Result<bool, StoreError> {
+        if self.revocation_log.lock().is_too_late(self.clock.now()) {
+            return Ok(false);
+        }
+        self.tokens.forget_all();
+        self.keys.forget_all();
+        self.apply_log(false).await?;
+        self.revocation_log.lock().away_since = None;
+        Ok(true)
+    }
+
+    /// Applies entries that this node has not heard of. `is_last`: those that were not carried out yet count as heard,
+    /// too.
+    async fn apply_log(&self, is_last: bool) -> Result<(), StoreError> {
+        let entries = self.entries().await?;
+        let missed = |entry: &EntryId| !self.revocation_log.lock().heard.contains(entry);
+        let (mut count, mut closed) = (0, 0);
+        for (id, Entry { revocation, is_done }) in entries.into_iter().filter(|(id, _)| missed(id)) {
+            count += 1;
+            self.forget(revocation);
+            closed += self.close_sessions_of(revocation).await;
+            if is_done || is_last {
+                self.revocation_log.lock().hear(id);
+            }
+        }
+        if count > 0 {
+            tracing::info!(count, closed, "tokens and keys were revoked while this node was away");
+        }
+        Ok(())
+    }
+
+    async fn close_sessions_of(&self, revocation: Revocation) -> usize {
+        let whose = match revocation {
+            Revocation::Token(hash, user_id) => Whose::Token(user_id, mark_of(TokenHash(hash))),
+            Revocation::TokensOf(user_id) => Whose::User(user_id),
+            Revocation::Key(_) => return 0,
+        };
+        let mut closed = 0;
+        for answer in self.relays.close_sessions(&whose, CloseCode::AuthenticationFailed) {
+            // A partition that has ended has no sessions.
+            closed += answer.await.unwrap_or(0);
+        }
+        closed
+    }
+
+    async fn write_entry(&self, Told { entry, revocation }: Told, is_done: bool) -> Result<(), StoreError> {
+        let data = serde_json::to_vec(&Entry { revocation, is_done }).expect("numbers serialise");
+        self.store.put_record(LOG, &entry, &data).await
+    }
+}
+
+pub(crate) fn of_token(token: TokenRef<'_>, user_id: UserId) -> Revocation {
+    Revocation::Token(hash_of(token).0, user_id)
 }
 
 impl Node {
-    /// Returns when all other nodes have forgotten it (V1).
-    pub(crate) async fn tell_revoked(&self, revocation: Revocation) {
-        if let Some(membership) = &self.inner.membership {
-            membership.tell_all(&revocation).await;
+    /// Writes an entry, before the revocation: a node that is away reads it. None: this node is alone.
+    pub(crate) async fn log_revocation(&self, revocation: Revocation) -> Result<Option<Told>, StoreError> {
+        if self.inner.membership.is_none() {
+            return Ok(None);
         }
+        let told = Told { entry: random_bytes(), revocation };
+        self.inner.write_entry(told, false).await?;
+        let mut log = self.inner.revocation_log.lock();
+        log.hear(told.entry);
+        log.removes.push_back((self.inner.clock.now().instant, told.entry));
+        Ok(Some(told))
+    }
+
+    /// Returns when all other nodes have forgotten it (V1).
+    pub(crate) async fn tell_revoked(&self, told: Option<Told>) {
+        let (Some(membership), Some(told)) = (&self.inner.membership, told) else { return };
+        if let Err(error) = self.inner.write_entry(told, true).await {
+            tracing::warn!(%error, "a revocation stays marked as not carried out: nodes that join again apply it twice");
+        }
+        membership.tell_all(&told).await;
     }
 }

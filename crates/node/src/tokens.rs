@@ -6,7 +6,10 @@
 //!             of this node is a JWT with HS256 and no other algorithm; the crypto library compares its signature in
 //!             constant time. Tokens of other issuers: `issuers`. No token is ever logged. A JWT never identifies a
 //!             bot. T1 once `revoke` has returned, `unless_revoked` lets no earlier check of the token pass. (tests
-//!             `guildhall/tests/it/backend.rs`)
+//!             `guildhall/tests/it/backend.rs`) T2 `revoke_all` ends every token of an account that exists, whatever
+//!             its date: a user token of this node names the account's generation, which `revoke_all` replaces; tokens
+//!             of an issuer may be dated `CLOCKS_DIFFER_MS` ahead at most, and those until then are revoked. (tests
+//!             `t2_*`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
 //! Not here    rate limits on guesses: the caller that serves the client.
 //!
@@ -29,10 +32,7 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash, TokenRecord};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, errors::ErrorKind};
 use serde::{Deserialize, Serialize};
-use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
-    atomic::{AtomicI64, Ordering},
-};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The longest token, wherever one is taken: REST, gateway, revocation. One of ours has about 230 bytes, one signed by
 /// RSA with 2,048 bits and a usual set of claims 650 to 1,200, with 4,096 bits 340 more. An IDENTIFY with it fits the
@@ -42,11 +42,56 @@ pub const TOKEN_BYTES_MAX: usize = 4_096;
 const CACHED_MAX: usize = 100_000;
 /// A shorter secret makes HS256 weaker than its hash (RFC 7518 §3.2).
 const JWT_SECRET_BYTES_MIN: usize = 32;
+/// A token whose `iat` is further ahead of the node's clock is refused.
+const CLOCKS_DIFFER_MS: i64 = 60_000;
+/// Numbers up to this are exact in every JSON parser.
+const GENERATION_MAX: u64 = (1 << 53) - 1;
 /// Kinds of records: user tokens that were revoked, with when they would have ended; and the floors of accounts.
 const REVOKED: &str = "revoked_token";
 const FLOOR: &str = "token_floor";
 const TOKENS_PER_PAGE: u32 = 256;
 const SWEEP_COUNT: u32 = 8;
+
+/// What `revoke_all` left for an account. Stored as `at` and `generation`, eight bytes each, big-endian; before 0.1.0
+/// as `at` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Floor {
+    /// Tokens of issuers, and user tokens without a generation, are revoked if they were made at this moment or before.
+    at: Timestamp,
+    /// Generation of the user tokens that are valid; 0: no token names one.
+    generation: u64,
+}
+
+impl Floor {
+    const NONE: Self = Self { at: Timestamp(i64::MIN), generation: 0 };
+
+    fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.at.0.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.generation.to_be_bytes());
+        bytes
+    }
+
+    /// Unreadable bytes revoke all tokens: an unnecessary login is better than a missed revocation.
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let number = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_be_bytes).ok();
+        let read = || {
+            let (at, generation) = bytes.split_at_checked(8)?;
+            let generation = if generation.is_empty() { 0 } else { number(generation)? };
+            Some(Self { at: Timestamp(number(at)? as i64), generation })
+        };
+        read().unwrap_or(Self { at: Timestamp(i64::MAX), generation: u64::MAX })
+    }
+
+    fn revokes(self, signed: &Signed) -> bool {
+        let is_of_node = signed.newcomer.is_none();
+        if is_of_node && (self.generation, signed.generation) != (0, 0) {
+            return self.generation != signed.generation;
+        }
+        signed.made_at <= self.at
+    }
+}
+
 /// Claims of a user token.
 #[derive(Serialize, Deserialize)]
 struct Claims {
@@ -56,11 +101,20 @@ struct Claims {
     iat: u64,
     /// Unix seconds.
     exp: u64,
-    /// Milliseconds past `iat`: distinguishes tokens made just after a revocation from those just before.
+    /// Milliseconds past `iat`, for tokens of earlier versions: distinguished those made just after a revocation from
+    /// those just before.
     #[serde(default)]
     ms: u16,
+    /// Generation of the account's tokens; 0: none was revoked with all others.
+    #[serde(default, rename = "gen", skip_serializing_if = "is_zero")]
+    generation: u64,
     /// Makes every token another one.
     jti: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(generation: &u64) -> bool {
+    *generation == 0
 }
 
 pub(crate) struct Tokens {
@@ -68,10 +122,7 @@ pub(crate) struct Tokens {
     good: Cache<[u8; 32], UserId>,
     /// User tokens that were not revoked by themselves.
     unrevoked: Cache<[u8; 32], ()>,
-    /// User tokens of an account made at this moment or before are not good any more.
-    floors: Cache<UserId, Timestamp>,
-    /// The latest floor that this process has set, in Unix milliseconds. New tokens are dated after it.
-    latest_floor_ms: AtomicI64,
+    floors: Cache<UserId, Floor>,
     /// Number of revocations. Incremented before sessions are ended, read around every check.
     revocations: RwLock<u64>,
     /// Position of the next sweep of revoked tokens that have expired.
@@ -111,8 +162,11 @@ struct Signed {
     subject: Subject,
     /// Unix milliseconds.
     made_at: Timestamp,
+    /// Of a user token of this node.
+    generation: u64,
     /// Unix seconds.
     exp: u64,
+    /// Of a token of the sign-on.
     newcomer: Option<Newcomer>,
 }
 
@@ -159,7 +213,6 @@ impl Tokens {
             good: Cache::new(CACHED_MAX),
             unrevoked: Cache::new(CACHED_MAX),
             floors: Cache::new(CACHED_MAX),
-            latest_floor_ms: AtomicI64::new(i64::MIN),
             revocations: RwLock::new(0),
             sweep_at: Mutex::default(),
             issuers: IssuersInForce::default(),
@@ -180,15 +233,19 @@ impl Tokens {
     }
 
     async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
-        let Signed { subject, made_at, exp, newcomer } = self.signed(token, now)?;
-        let user_id = self.sign_on.subject_account(&subject).await.map_err(AuthError::Unavailable)?;
+        let signed = self.signed(token, now)?;
+        if signed.made_at.0 > now.0.saturating_add(CLOCKS_DIFFER_MS) {
+            return Err(TokenFault::IssuedAhead.into());
+        }
+        let user_id = self.sign_on.subject_account(&signed.subject).await.map_err(AuthError::Unavailable)?;
         let floor = match user_id {
-            Some(user_id) => self.floor(user_id).await?,
-            None => Timestamp(i64::MIN),
+            Some(user_id) => self.floor(user_id).await.map_err(AuthError::Unavailable)?,
+            None => Floor::NONE,
         };
-        if self.is_revoked(TokenHash::of(token)).await? || made_at <= floor {
+        if self.is_revoked(TokenHash::of(token)).await? || floor.revokes(&signed) {
             return Err(TokenFault::Revoked.into());
         }
+        let Signed { exp, newcomer, .. } = signed;
         let kind = if newcomer.is_some() { TokenKind::SignOn } else { TokenKind::User };
         Ok(Verified { user_id, kind, expires_at_s: Some(exp), newcomer })
     }
@@ -202,16 +259,19 @@ impl Tokens {
         Ok(found.is_some())
     }
 
-    async fn floor(&self, user_id: UserId) -> Result<Timestamp, AuthError> {
+    async fn floor(&self, user_id: UserId) -> Result<Floor, StoreError> {
         let miss = match self.floors.lookup(user_id) {
             Ok(floor) => return Ok(floor),
             Err(miss) => miss,
         };
-        let found = self.store.record(FLOOR, &user_id.get().to_be_bytes()).await.map_err(AuthError::Unavailable)?;
-        // An unreadable value revokes all tokens: an unnecessary login is better than a missed revocation.
-        let floor = found.map_or(i64::MIN, |data| data.try_into().map_or(i64::MAX, i64::from_be_bytes));
-        self.floors.fill(miss, user_id, Timestamp(floor));
-        Ok(Timestamp(floor))
+        let floor = self.stored_floor(user_id).await?;
+        self.floors.fill(miss, user_id, floor);
+        Ok(floor)
+    }
+
+    async fn stored_floor(&self, user_id: UserId) -> Result<Floor, StoreError> {
+        let found = self.store.record(FLOOR, &user_id.get().to_be_bytes()).await?;
+        Ok(found.map_or(Floor::NONE, |bytes| Floor::from_bytes(&bytes)))
     }
 
     /// How often tokens were revoked: for `unless_revoked`.
@@ -236,7 +296,7 @@ impl Tokens {
         let signed = match self.issuers.check(token, now) {
             Checked::Good(Issued { newcomer, iat, exp }) => {
                 let subject = newcomer.subject.clone();
-                Signed { subject, made_at: made_at(iat, 0), exp, newcomer: Some(newcomer) }
+                Signed { subject, made_at: made_at(iat, 0), generation: 0, exp, newcomer: Some(newcomer) }
             }
             Checked::Bad(fault) => return Err(fault.into()),
             Checked::KeysComing => return Err(AuthError::KeysComing),
@@ -246,9 +306,9 @@ impl Tokens {
                     ErrorKind::Json(_) | ErrorKind::Utf8(_) | ErrorKind::MissingRequiredClaim(_) => TokenFault::Claims,
                     _ => TokenFault::Signature,
                 })?;
-                let Claims { sub, iat, ms, exp, .. } = decoded.claims;
+                let Claims { sub, iat, ms, generation, exp, .. } = decoded.claims;
                 let user_id = sub.parse().map_err(|_| TokenFault::Subject)?;
-                Signed { subject: Subject::Id(user_id), made_at: made_at(iat, ms), exp, newcomer: None }
+                Signed { subject: Subject::Id(user_id), made_at: made_at(iat, ms), generation, exp, newcomer: None }
             }
         };
         if i64::try_from(signed.exp).is_ok_and(|exp| exp <= now.unix_s()) {
@@ -295,20 +355,41 @@ impl Tokens {
     }
 
     /// Makes a user token; with the second it expires at.
-    pub(crate) fn mint_user_token(&self, user_id: UserId, ttl_s: u64, now: Timestamp) -> (String, u64) {
-        // A token of the same millisecond as a revocation was made after it and must not count as revoked.
-        let made_at = now.max(Timestamp(self.latest_floor_ms.load(Ordering::Acquire).saturating_add(1)));
-        let iat = u64::try_from(made_at.unix_s()).unwrap_or(0);
+    pub(crate) async fn mint_user_token(
+        &self,
+        user_id: UserId,
+        ttl_s: u64,
+        now: Timestamp,
+    ) -> Result<(String, u64), StoreError> {
+        let Floor { generation, .. } = self.floor(user_id).await?;
+        let iat = u64::try_from(now.unix_s()).unwrap_or(0);
         let claims = Claims {
             sub: user_id.to_string(),
             iat,
-            ms: made_at.0.rem_euclid(1000) as u16,
+            ms: now.0.rem_euclid(1000) as u16,
+            generation,
             exp: iat.saturating_add(ttl_s),
             jti: URL_SAFE_NO_PAD.encode(random_bytes::<16>()),
         };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding_key)
-            .expect("four plain fields serialise, and HMAC takes any key");
-        (token, claims.exp)
+            .expect("five plain fields serialise, and HMAC takes any key");
+        Ok((token, claims.exp))
+    }
+
+    /// The account of a token that could be revoked; none: there is nothing to revoke.
+    pub(crate) async fn owner_of(&self, token: TokenRef<'_>, now: Timestamp) -> Result<Option<UserId>, StoreError> {
+        let hash = match token {
+            TokenRef::Token(token) => match form_of(bare(token)) {
+                Ok(Form::Jwt) => {
+                    let Ok(Signed { subject, .. }) = self.signed(bare(token), now) else { return Ok(None) };
+                    return self.sign_on.subject_account(&subject).await;
+                }
+                Ok(Form::Bot(_)) => TokenHash::of(bare(token)),
+                Err(_) => return Ok(None),
+            },
+            TokenRef::Hash(hash) => hash,
+        };
+        Ok(self.store.token(hash).await?.map(|record| record.user_id))
     }
 
     /// Revokes one token. Returns its account and the internal id of its sessions; `None` if it is not valid.
@@ -347,11 +428,15 @@ impl Tokens {
         Ok((!was_revoked).then_some((user_id, mark_of(hash))))
     }
 
-    /// Revokes all tokens of an account. Returns the number of bot tokens; user tokens are not stored, so they
-    /// are not counted.
+    /// Revokes all tokens of an account (T2). Returns the number of bot tokens; user tokens are not stored, so they
+    /// are not counted. `now`: by the clock that is furthest ahead.
     pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
-        self.latest_floor_ms.fetch_max(now.0, Ordering::AcqRel);
-        let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &now.0.to_be_bytes()).await;
+        let before = self.stored_floor(user_id).await?;
+        let at = Timestamp(now.0.saturating_add(CLOCKS_DIFFER_MS)).max(before.at);
+        // A random number, so that none of two nodes that revoke at the same time leaves the other's tokens valid.
+        let generation = (u64::from_le_bytes(random_bytes()) & GENERATION_MAX).max(1);
+        let floor = Floor { at, generation }.to_bytes();
+        let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &floor).await;
         self.floors.forget(user_id);
         self.was_revoked();
         done?;
@@ -372,12 +457,11 @@ impl Tokens {
     /// Another node revoked a token, or all of an account, durably.
     pub(crate) fn revoked_elsewhere(&self, revocation: Revocation) {
         match revocation {
-            Revocation::Token(hash) => {
+            Revocation::Token(hash, _) => {
                 self.good.forget(hash);
                 self.unrevoked.forget(hash);
             }
-            Revocation::TokensOf(user_id, at) => {
-                self.latest_floor_ms.fetch_max(at.0, Ordering::AcqRel);
+            Revocation::TokensOf(user_id) => {
                 self.floors.forget(user_id);
                 self.good.forget_value(&user_id);
             }

@@ -81,6 +81,9 @@ pub(crate) enum ApiError {
     /// Too much work at the moment: try again.
     #[error("503: Service Unavailable")]
     Overloaded,
+    /// This node of a cluster has no lease, so it checks no tokens.
+    #[error("503: Service Unavailable. This node is cut off from its cluster: use another one, or wait")]
+    NoLease,
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
     Store(#[from] StoreError),
@@ -122,7 +125,7 @@ impl ApiError {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
             }
             Self::Coded { status, code, .. } => (*status, *code),
-            Self::Overloaded | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Overloaded | Self::NoLease | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(error) if error.is_full() || error.is_unreachable() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Media(error) => error.status_and_code(),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),

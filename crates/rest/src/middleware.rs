@@ -136,6 +136,7 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
             Err(ApiError::Overloaded)
         }
         Err(AuthError::Busy(_)) => Err(ApiError::Overloaded),
+        Err(AuthError::NoLease) => Err(ApiError::NoLease),
         Err(AuthError::KeysComing) => {
             // The token may be invented.
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);

@@ -3,6 +3,8 @@
 //! Owns        the parameter `node`; the way of such a request to the other node and back, as a question by the bus.
 //! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may
 //!             there. E2 this node sends an action once, and writes its audit entry with the other node as its object.
+//!             E3 this node answers reports and actions below `/v1/node` alone, whatever another node asks, and writes
+//!             an audit entry of an action, too. (tests `e3_*`)
 //! Limits      `PATIENCE` for an answer. An answer has at most what the bus takes at once (1 MB with NATS's default): a
 //!             longer one is refused. The live stream asks once a second, and ends when the node does not answer
 //!             `SILENT_MAX` times.
@@ -10,7 +12,7 @@
 
 use super::super::{
     V1,
-    audit::Made,
+    audit::{self, Made},
     caller::{AnyScope, Caller, Granted},
     error::V1Error,
 };
@@ -19,7 +21,7 @@ use axum::{
     body::Body,
     extract::{FromRequestParts as _, Request, State},
     http::{HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery},
-    middleware::Next,
+    middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
 use guildhall_accounting::Sample;
@@ -134,6 +136,27 @@ impl Elsewhere {
     }
 }
 
+/// Whether another node may ask this (E3). The live stream has questions of its own.
+fn is_asked_elsewhere(method: &Method, path: &str) -> bool {
+    match *method {
+        Method::GET => (path == "/v1/node" || path.starts_with("/v1/node/")) && path != LIVE,
+        Method::POST => ACTIONS.contains(&path),
+        _ => false,
+    }
+}
+
+/// The router that answers other nodes: it writes audit entries of its own (E3).
+pub(in super::super) fn asked_elsewhere(v1: &Arc<V1>, router: Router<Arc<V1>>) -> Router<Arc<V1>> {
+    let Some(membership) = v1.node.membership() else { return router };
+    let number = membership.number();
+    let mark = middleware::from_fn(move |request: Request, next: Next| async move {
+        let mut response = next.run(request).await;
+        response.extensions_mut().insert(Made("asked_node", number.to_string()));
+        response
+    });
+    router.layer(mark).layer(middleware::from_fn_with_state(Arc::clone(v1), audit::observe))
+}
+
 fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>) {
     let (here, bytes_max) = (Arc::downgrade(here), membership.answer_bytes_max());
     membership.on_question(move |question: Question| {
@@ -161,10 +184,14 @@ async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> To
     // Another node has checked the key, which lives as long as this question.
     let key_lives = watch::Sender::new(());
     let granted = Granted(key.into(), KeyLife::of(&key_lives));
-    let request = Request::builder().method(&*method).uri(path).extension(granted).body(Body::empty());
+    let request = Request::builder().method(&*method).uri(&*path).extension(granted).body(Body::empty());
     let (Some(here), Ok(request)) = (here.upgrade(), request) else {
         return Told::refused(V1Error::unavailable()).await;
     };
+    if !is_asked_elsewhere(request.method(), request.uri().path()) {
+        tracing::warn!(method, "another node asks for something that no node asks of others: it is refused");
+        return Told::refused(V1Error::no_route()).await;
+    }
     let response = match (*here).clone().oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -325,6 +352,29 @@ async fn sample(membership: &Membership, number: NodeNumber, after_ms: u64, pref
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn e3_nothing_but_reports_and_actions_of_a_node_is_asked() {
+        for (method, path) in
+            [("GET", "/v1/node"), ("GET", "/v1/node/sessions"), ("POST", ACTIONS[0]), ("POST", ACTIONS[1])]
+        {
+            assert!(is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("DELETE", "/v1/guilds/9000"),
+            ("GET", "/v1/guilds"),
+            ("GET", "/v1/nodes"),
+            ("GET", LIVE),
+            ("HEAD", "/v1/node"),
+            ("POST", "/v1/node"),
+            ("POST", "/v1/node/reload/"),
+            ("POST", "/v1/cluster/nodes/0/drain"),
+            ("PUT", "/v1/node/reload"),
+            ("get", "/v1/node"),
+        ] {
+            assert!(!is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+        }
+    }
 
     #[test]
     fn the_node_is_taken_out_of_the_query() {

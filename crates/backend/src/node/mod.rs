@@ -14,7 +14,7 @@ mod elsewhere;
 mod history;
 
 pub(super) use actions::*;
-pub(super) use elsewhere::{Elsewhere, forward};
+pub(super) use elsewhere::{Elsewhere, asked_elsewhere, forward};
 pub(super) use history::*;
 
 pub use actions::{ActionFault, Reloaded};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use guildhall_bus::{
-    Event, FrameError, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, Received, SenderId, StreamId,
+    Event, FrameError, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, Received, SenderId, StreamId, sender_of,
 };
 use guildhall_stdx::Rng;
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn f2_every_loss_is_told_once_and_before_what_follows() {
     assert_eq!(incoming.accept(&b), Ok((None, None)), "too late");
     assert_eq!(incoming.accept(&d), Ok((None, message(b"d"))));
     assert_eq!(incoming.accept(&d), Ok((None, None)), "repeated");
-    incoming.forget(SENDER);
+    incoming.retain(|sender| sender != SENDER);
     assert_eq!(incoming.accept(&e), Ok((GAP, message(b"e"))), "a receiver that joins late has missed messages");
 }
 
@@ -169,4 +169,29 @@ proptest! {
             let _ = incoming.accept(&Bytes::from(frame));
         }
     }
+}
+
+#[test]
+fn parts_of_a_message_that_is_never_completed_are_dropped() {
+    let mut outgoing = Outgoing::new(SENDER, STREAM);
+    let frames = outgoing.frames(3, b"abcdef", HEADER_BYTES + 2).unwrap();
+    let next = outgoing.frames(3, b"next", 100).unwrap().remove(0);
+    let mut incoming = incoming();
+    assert_eq!(sender_of(&frames[0]), Some(SENDER));
+    assert_eq!(sender_of(b"nothing"), None);
+    assert_eq!(incoming.accept(&frames[0]), Ok((None, None)));
+    incoming.drop_stale();
+    assert_eq!(incoming.partial_bytes(), 2, "it came since the last look");
+    assert_eq!(incoming.accept(&frames[1]), Ok((None, None)));
+    incoming.drop_stale();
+    assert_eq!(incoming.partial_bytes(), 4);
+    incoming.drop_stale();
+    assert_eq!(incoming.partial_bytes(), 0);
+    assert_eq!(incoming.accept(&frames[2]), Ok((GAP, None)), "too late");
+    assert_eq!(incoming.accept(&next), Ok((None, message(b"next"))));
+    // Of senders that are gone nothing is left.
+    let mut other = Outgoing::new(SenderId(77), STREAM);
+    assert_eq!(incoming.accept(&other.frames(3, b"abcdef", HEADER_BYTES + 2).unwrap()[0]), Ok((None, None)));
+    incoming.retain(|sender| sender == SENDER);
+    assert_eq!(incoming.partial_bytes(), 0);
 }

@@ -660,6 +660,7 @@ impl World {
             weight: 1 + self.core.rng.below(2) as u32,
             state: NodeState::Joining,
             version: String::new(),
+            clock_ms: 0,
         };
         for number in 0..64 {
             let call = KvOp::Create(Key::Node(number), Value::Node(record.clone()));

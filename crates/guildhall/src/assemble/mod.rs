@@ -146,7 +146,7 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
     guards.keep(database::lock_data_dir(config)?);
     let clock = SystemClock::default();
     let contexts = checked_contexts(&config.codec)?;
-    let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), clock).await?;
+    let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), (&store, clock)).await?;
     let access = open_access_log(config, clock)?;
     let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
     let shared = Shared {

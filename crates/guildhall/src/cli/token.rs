@@ -113,7 +113,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
             if user.bot {
                 bail!("account {} is a bot: use `guildhall token bot`", user.id);
             }
-            Ok(node.mint_user_token(user.id, ttl) + "\n")
+            Ok(node.mint_user_token(user.id, ttl).await.context("the token cannot be made")? + "\n")
         }
         What::Revoke => {
             let mut token = String::new();

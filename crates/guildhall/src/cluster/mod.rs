@@ -1,7 +1,7 @@
 //! Cluster: joins this node to the one that the configuration names, on NATS.
 //!
-//! Owns        the options of NATS and of the membership; the sessions of all nodes (`sessions`), and the limits
-//!             of accounts on all nodes (`accounts`).
+//! Owns        the options of NATS and of the membership, and the cluster's key; the sessions of all nodes
+//!             (`sessions`), and the limits of accounts on all nodes (`accounts`).
 //! Not here    what a membership does: `guildhall-node`.
 
 mod accounts;
@@ -10,14 +10,23 @@ mod sessions;
 pub use accounts::ClusterAccounts;
 pub use sessions::ClusterGateway;
 
-use crate::{clock::NodeClock, start_error::StartError};
+use crate::{clock::NodeClock, secrets::random, start_error::StartError};
 use guildhall_backend::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
-use guildhall_node::{Membership, MembershipOptions, Node};
+use guildhall_node::{ClusterKey, Membership, MembershipOptions, Node};
 use guildhall_settings::{ClusterConfig, Config, Database, NatsUrl};
+use guildhall_store::Store;
 use guildhall_telemetry::reports::Reports;
 use std::{net::SocketAddr, sync::Arc};
+
+/// Setting of the store with the cluster's key.
+const KEY_SETTING: &str = "cluster_key";
+
+/// What to do about a NATS server without access control.
+pub const NATS_IS_OPEN: &str = "NATS takes clients without credentials: whoever reaches its port can read the events of all guilds \
+     and stop the cluster. Set `authorization` in the configuration of NATS and the credentials in cluster.nats_url or \
+     cluster.nats_credentials_file (docs/cluster.md)";
 
 /// Default of `cluster.name`.
 const NAME: &str = "guildhall";
@@ -36,7 +45,7 @@ pub fn name(config: &Config) -> Option<&str> {
 pub async fn join(
     config: &Config,
     (listen, gateway_url): (SocketAddr, &str),
-    clock: SystemClock,
+    (store, clock): (&Arc<dyn Store>, SystemClock),
 ) -> Result<Option<Arc<Membership>>, StartError> {
     let Some((bus, kv)) = connect(config).await? else { return Ok(None) };
     let cluster = &config.cluster;
@@ -46,9 +55,36 @@ pub async fn join(
         weight: cluster.weight,
         lease_ms: cluster.lease_ms.into(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        key: cluster_key(&**store).await?,
     };
+    warn_if_open(config).await;
     let membership = Membership::join(membership, bus, kv, Arc::new(NodeClock(clock))).await?;
     Ok(Some(membership))
+}
+
+/// The key by which nodes seal what they send each other: the first node makes it.
+async fn cluster_key(store: &dyn Store) -> Result<ClusterKey, StartError> {
+    let found = store.setting_or_insert(KEY_SETTING, &random::<32>()?).await?;
+    found.try_into().map(ClusterKey).map_err(|_| StartError::ClusterKey)
+}
+
+/// Whether NATS takes clients that have no credentials. They cannot act as nodes, but read what nodes send each other,
+/// and can stop the cluster.
+pub async fn is_nats_open(config: &Config) -> bool {
+    let Some(url) = &config.cluster.nats_url else { return false };
+    let options = nats_options(&config.cluster, url, name(config));
+    if matches!(options.credentials, NatsCredentials::None) {
+        // It has taken this node.
+        return true;
+    }
+    let options = NatsOptions { credentials: NatsCredentials::None, ..options };
+    NatsBus::connect(&options).await.is_ok()
+}
+
+async fn warn_if_open(config: &Config) {
+    if is_nats_open(config).await {
+        tracing::warn!("{NATS_IS_OPEN}");
+    }
 }
 
 /// Connects to NATS and opens the lease store, as a node does.

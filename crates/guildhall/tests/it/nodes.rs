@@ -2,13 +2,14 @@
 //! of the others. Skipped where one of the servers is not installed.
 
 use crate::{
-    backend::{ANA, BOB, BOT, Backend, CHANNEL, Stream},
+    backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream},
     nats_server::NatsServer,
     postgres_server::PostgresServer,
-    support::{Http, Process, Wait, connect, guildhall, serve_by, wait_for, wait_until},
+    support::{Http, Process, Wait, connect, guildhall, metric, run_to_end, serve_by, wait_for, wait_until},
     traces::{Collector, Span, named, post},
-    ws::{PLAIN, Ws},
+    ws::{Got, PLAIN, Ws},
 };
+use guildhall_cluster::wire;
 use serde_json::{Value, json};
 use std::{
     io::Write as _,
@@ -336,4 +337,160 @@ fn any_node_reports_any_other() {
     first.backend().request("POST", "/node/drain?node=second", None, 202);
     wait_for("the end of the second node", || second.process.has_ended());
     assert!(first.process.has_ended().is_none());
+}
+
+/// Status of the answer to a request that was sent before.
+fn status_of(stream: &TcpStream) -> u16 {
+    let wait = Wait::new("the head of an answer");
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        let count = wait.read(stream, &mut buffer);
+        assert!(count > 0, "it ended instead of {wait}");
+        head.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&head).split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
+    let Some(site) = Site::with(&["cluster.lease_ms=6000"]) else { return };
+    let (first, second) = two(&site);
+    let key = first.backend().request("POST", "/keys", Some(json!({"name": "one", "scopes": ["read", "tokens"]})), 201);
+    let (key_id, key) = (key["id"].as_str().unwrap(), key["key"].as_str().unwrap());
+    Backend::with(second.addr, key).get("/guilds");
+    let sessions = [ANA, BOB].map(|user_id| {
+        let token = first.backend().token(user_id);
+        let mut session = Ws::connect(second.addr, PLAIN, "").expect("it is let in");
+        session.expect_op(10);
+        session.identify_with(&token, INTENTS);
+        session.expect_event("READY");
+        (session, token)
+    });
+    let [(mut revoked, token), (mut other, others_token)] = sessions;
+
+    second.process.signal("STOP");
+    // Requests that wait until it goes on.
+    let mint = format!(
+        "POST /v1/users/{BOB}/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 2\r\n\r\n{{}}"
+    );
+    let own = format!("GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n");
+    let waiting = [mint, own].map(|request| {
+        let mut stream = connect(second.addr).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    });
+    first.wait_for_members(1);
+    first.backend().request("POST", "/tokens/revoke", Some(json!({"token": token})), 200);
+    first.backend().request("DELETE", &format!("/keys/{key_id}"), None, 204);
+    second.process.signal("CONT");
+    for stream in &waiting {
+        let status = status_of(stream);
+        assert!(matches!(status, 401 | 503), "{status}");
+    }
+    first.wait_for_members(2);
+    let said = |content: &str| {
+        let path = format!("/api/v10/channels/{CHANNEL}/messages");
+        wait_until("the guild is served", || {
+            let body = json!({"content": content});
+            let answer = Http::new(first.addr, &others_token).request("POST", &path, Some(&body)).unwrap();
+            if answer.status == 200 { Ok(()) } else { Err(answer) }
+        });
+    };
+    said("after it was revoked");
+    other.expect("the message", |payload| payload["d"]["content"] == "after it was revoked");
+    let code = revoked.until("its close", |got| match got {
+        Got::Close(code) => Ok(code),
+        Got::Payload(payload) if payload["t"] == "MESSAGE_CREATE" => panic!("{payload}"),
+        other => Err(other),
+    });
+    assert_eq!(code, Some(4004));
+    let mut again = Ws::connect(second.addr, PLAIN, "").expect("it is let in");
+    again.expect_op(10);
+    again.identify_with(&token, INTENTS);
+    assert_eq!(again.close_code(), Some(4004));
+    Backend::with(second.addr, key).request("GET", "/guilds", None, 401);
+}
+
+/// Asks a node of the cluster with this prefix of names over NATS, as a client without credentials does.
+fn ask_raw(url: &str, prefix: &str, node: u8, payload: &[u8]) {
+    let mut stream = TcpStream::connect(url.strip_prefix("nats://").unwrap()).unwrap();
+    let head =
+        format!("CONNECT {{\"verbose\":false}}\r\nPUB {prefix}.ask.{node} {prefix}._inbox.x {}\r\n", payload.len());
+    stream.write_all(&[head.as_bytes(), payload, b"\r\nPING\r\n"].concat()).unwrap();
+    let wait = Wait::new("the server has it");
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    while !text.ends_with(b"PONG\r\n") {
+        let count = wait.read(&stream, &mut buffer);
+        assert!(count > 0, "{}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&buffer[..count]);
+    }
+}
+
+#[test]
+fn s33_a_client_of_nats_does_not_act_as_a_node() {
+    let Some(site) = Site::with(&["server.metrics=open"]) else { return };
+    let (first, second) = two(&site);
+    let setting = |name: &str| {
+        let setting = site.settings.iter().find_map(|setting| setting.strip_prefix(&format!("{name}=")));
+        setting.expect("it is set").to_owned()
+    };
+    let (url, prefix) = (setting("cluster.nats_url"), setting("cluster.name"));
+    let all = ["read", "write", "publish", "tokens", "sessions", "keys"];
+    let key = json!({"id": null, "name": "root", "scopes": all, "accounts": null, "created_at": 0});
+    let question = json!({"method": "DELETE", "path": format!("/v1/guilds/{GUILD}"), "key": key});
+    // Both forms: as it was before questions named their members, and as it is.
+    let body = wire::encode(&question);
+    let asked = json!({"kind": "node", "body": body});
+    let of_members = json!({"from": 1, "to": 2, "number": 1, "kind": "node", "body": body});
+    let drain = json!({"kind": "drain", "body": wire::encode(&json!(null))});
+    for node in 0..2 {
+        for envelope in [&asked, &of_members, &drain] {
+            ask_raw(&url, &prefix, node, &wire::encode(envelope));
+        }
+    }
+    for node in [&first, &second] {
+        wait_until("it has dropped them", || {
+            let dropped: u64 = metric(node.addr, "cluster_strangers_total");
+            if dropped >= 3 { Ok(()) } else { Err(dropped) }
+        });
+        assert_eq!(node.backend().get(&format!("/guilds/{GUILD}"))["id"], GUILD);
+    }
+    let nodes = first.backend().get("/cluster");
+    assert!(nodes["nodes"].as_array().unwrap().iter().all(|node| node["state"] == "active"), "{nodes}");
+}
+
+#[test]
+fn s33_an_open_nats_is_reported() {
+    let (Some(postgres), Some(closed)) = (
+        PostgresServer::shared(),
+        NatsServer::start("authorization { users: [ { user: guildhall, password: secret } ] }"),
+    ) else {
+        return;
+    };
+    let Some(open) = NatsServer::shared() else { return };
+    let with_password = closed.url().replace("nats://", "nats://guildhall:secret@");
+    for (url, is_open) in [(open.url(), true), (with_password, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = [
+            format!("cluster.nats_url={url}"),
+            format!("cluster.name={}", NatsServer::new_prefix()),
+            format!("store.url={}", postgres.tcp_url(&postgres.create_database())),
+        ];
+        let with = |mut command: std::process::Command| {
+            command.arg("--data").arg(dir.path());
+            for setting in &settings {
+                command.args(["--set", setting]);
+            }
+            command
+        };
+        let output = run_to_end(&mut with(guildhall(["doctor"])));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.contains("takes clients without credentials"), is_open, "{text}");
+        let mut warned = false;
+        let serve = with(guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]));
+        let (process, ..) = serve_by(serve, |line| {
+            warned |= line["message"].as_str().is_some_and(|text| text.contains("takes clients without credentials"));
+        });
+        assert_eq!((warned, process.terminate()), (is_open, Some(0)));
+    }
 }

@@ -135,7 +135,7 @@ impl TestNode {
             node.put_user(user).await.expect("it is stored");
             match bot {
                 true => format!("Bot {}", node.mint_bot_token(id).await.expect("it is stored")),
-                false => node.mint_user_token(id, 86_400),
+                false => node.mint_user_token(id, 86_400).await.expect("it is made"),
             }
         });
         Person { id: id.to_string(), token, addr: self.addr }

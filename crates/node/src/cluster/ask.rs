@@ -1,21 +1,25 @@
 //! Ask: requests to other nodes with an answer, outside of the streams between nodes.
 //!
 //! Invariants  A1 `tell_all` returns once every node that lives has done it. A node whose lease ends meanwhile has not;
-//!             when it joins again it forgets what it knew of tokens and keys.
+//!             when it joins again it reads what was revoked (`crate::revocations`). A2 a question is carried out once,
+//!             if a current member asks it, and only by the membership that it was asked; its answer is taken for no
+//!             other question. (tests `a2_*`)
 //! Limits      `ANSWER_MAX` for each question to one node; `tell_all` asks a node that does not answer until
-//!             its lease ends.
+//!             its lease ends. `NUMBERS_MAX` numbers of questions are remembered per member: an older one is refused.
 
-use super::Membership;
+use super::{
+    Membership,
+    seal::{TAG_BYTES, Tag},
+};
 use guildhall_bus::Subject;
-use guildhall_cluster::{NodeNumber, wire};
+use guildhall_cluster::{Incarnation, NodeNumber, wire};
 use guildhall_model::UserId;
-use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     pin::Pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,15 +29,17 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Upper bound for the bytes around an answer on the bus.
-const ENVELOPE_BYTES: usize = 256;
+const ENVELOPE_BYTES: usize = 256 + TAG_BYTES;
+/// Questions of a member that may overtake each other.
+const NUMBERS_MAX: usize = 4_096;
 
 /// Credentials that no node may accept any more.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Revocation {
-    /// The token with this hash.
-    Token([u8; 32]),
-    /// All tokens of an account that were issued until then.
-    TokensOf(UserId, Timestamp),
+    /// The token with this hash, of this account.
+    Token([u8; 32], UserId),
+    /// All tokens of an account.
+    TokensOf(UserId),
     /// A key of the backend API.
     Key(u64),
 }
@@ -47,15 +53,59 @@ pub trait PeerQuestion: Serialize + DeserializeOwned + Send + 'static {
 }
 
 /// A question on its way.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Envelope {
+    /// Membership of the node that asks.
+    from: Incarnation,
+    /// Membership of the node that is asked.
+    to: Incarnation,
+    /// Number of the question among those of its node.
+    number: u64,
     kind: String,
     body: Vec<u8>,
 }
 
-impl Envelope {
-    fn of<Q: PeerQuestion>(question: &Q) -> bytes::Bytes {
-        wire::encode(&Self { kind: Q::KIND.to_owned(), body: wire::encode(question) }).into()
+/// Numbers of questions that were taken, by member (A2).
+#[derive(Default)]
+pub(super) struct Taken(Mutex<BTreeMap<Incarnation, Numbers>>);
+
+#[derive(Default)]
+struct Numbers {
+    /// Numbers up to this one are refused.
+    floor: Option<u64>,
+    recent: BTreeSet<u64>,
+}
+
+impl Taken {
+    /// False: the question was taken before, or is too old.
+    fn take(&self, from: Incarnation, number: u64) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Numbers { floor, recent } = all.entry(from).or_default();
+        if floor.is_some_and(|floor| number <= floor) || !recent.insert(number) {
+            return false;
+        }
+        if recent.len() > NUMBERS_MAX {
+            *floor = recent.pop_first();
+        }
+        true
+    }
+
+    /// Forgets members that are gone.
+    pub(super) fn retain(&self, is_member: impl Fn(Incarnation) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|from, _| is_member(*from));
+    }
+}
+
+/// A question without its way.
+#[derive(Clone)]
+struct Asked {
+    kind: &'static str,
+    body: Vec<u8>,
+}
+
+impl Asked {
+    fn of<Q: PeerQuestion>(question: &Q) -> Self {
+        Self { kind: Q::KIND, body: wire::encode(question) }
     }
 }
 
@@ -118,22 +168,22 @@ impl Membership {
         question: &Q,
         patience: Duration,
     ) -> Option<Q::Answer> {
-        answer_of::<Q>(self.send(number, Envelope::of(question), patience).await?)
+        answer_of::<Q>(self.send(number, Asked::of(question), patience).await?)
     }
 
     /// Asks all other nodes at once. The result lacks those that do not answer.
     pub async fn ask_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
-        let envelope = Envelope::of(question);
-        let asked: Vec<_> = self
+        let asked = Asked::of(question);
+        let sent: Vec<_> = self
             .numbers()
             .into_iter()
             .map(|number| {
-                let (membership, envelope) = (self.clone(), envelope.clone());
-                (number, tokio::spawn(async move { membership.send(number, envelope, ANSWER_MAX).await }))
+                let (membership, asked) = (self.clone(), asked.clone());
+                (number, tokio::spawn(async move { membership.send(number, asked, ANSWER_MAX).await }))
             })
             .collect();
         let mut answers = Vec::new();
-        for (number, answer) in asked {
+        for (number, answer) in sent {
             let answer = answer.await.ok().flatten().and_then(answer_of::<Q>);
             answers.extend(answer.map(|answer| (number, answer)));
         }
@@ -142,12 +192,12 @@ impl Membership {
 
     /// Has every other node do something, and waits until all that live have (A1). Returns their answers.
     pub async fn tell_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
-        let envelope = Envelope::of(question);
+        let asked = Asked::of(question);
         let told = self.numbers().into_iter().map(|number| {
-            let (membership, envelope) = (self.clone(), envelope.clone());
+            let (membership, asked) = (self.clone(), asked.clone());
             tokio::spawn(async move {
                 loop {
-                    if let Some(answer) = membership.send(number, envelope.clone(), ANSWER_MAX).await {
+                    if let Some(answer) = membership.send(number, asked.clone(), ANSWER_MAX).await {
                         return Some((number, answer));
                     }
                     if !membership.numbers().contains(&number) {
@@ -166,8 +216,22 @@ impl Membership {
     }
 
     /// Sends a question; returns the encoded answer.
-    async fn send(&self, number: NodeNumber, envelope: bytes::Bytes, patience: Duration) -> Option<Vec<u8>> {
-        let answer = self.bus.request(&subject_of(number)?, envelope, patience).await.ok()?;
+    async fn send(&self, number: NodeNumber, asked: Asked, patience: Duration) -> Option<Vec<u8>> {
+        let (from, to) = {
+            let machine = self.lock();
+            let to = machine.peers().find(|(peer, _)| *peer == number)?.1.incarnation;
+            (machine.record().incarnation, to)
+        };
+        let Asked { kind, body } = asked;
+        let question = self.questions_count.fetch_add(1, Ordering::Relaxed);
+        let envelope = Envelope { from, to, number: question, kind: kind.to_owned(), body };
+        let subject = subject_of(number)?;
+        let (sealed, tag) = self.seal.seal(subject.as_str().as_bytes(), &wire::encode(&envelope));
+        let answer = self.bus.request(&subject, sealed, patience).await.ok()?;
+        let Some((answer, _)) = self.seal.open(&tag, &answer) else {
+            self.note_stranger();
+            return None;
+        };
         wire::decode::<Option<Vec<u8>>>(wire::VERSION, &answer).ok()?
     }
 
@@ -187,8 +251,12 @@ pub(super) async fn run(membership: Arc<Membership>) {
             continue;
         };
         while let Ok(delivery) = subscription.next().await {
+            let Some((question, tag)) = membership.seal.open(subject.as_str().as_bytes(), &delivery.payload) else {
+                membership.note_stranger();
+                continue;
+            };
             if let Some(reply_to) = delivery.reply_to {
-                tokio::spawn(answer(membership.clone(), delivery.payload, reply_to));
+                tokio::spawn(answer(membership.clone(), question, (reply_to, tag)));
             }
         }
         tokio::time::sleep(AGAIN_PAUSE).await;
@@ -206,16 +274,40 @@ fn answer_of<Q: PeerQuestion>(answer: Vec<u8>) -> Option<Q::Answer> {
     }
 }
 
-async fn answer(membership: Arc<Membership>, question: bytes::Bytes, reply_to: Subject) {
-    let Envelope { kind, body } = match wire::decode(wire::VERSION, &question) {
+async fn answer(membership: Arc<Membership>, question: bytes::Bytes, (reply_to, tag): (Subject, Tag)) {
+    let Envelope { from, to, number, kind, body } = match wire::decode(wire::VERSION, &question) {
         Ok(envelope) => envelope,
         Err(error) => return tracing::error!(%error, "a question of another node cannot be read"),
     };
-    let answer = match membership.handlers.of(&kind) {
+    // A2. A node that has just joined again gets no answer either, and asks again.
+    let is_current = {
+        let machine = membership.lock();
+        machine.record().incarnation == to && machine.peer_of(from).is_some()
+    };
+    let handler = membership.handlers.of(&kind).filter(|_| is_current && membership.taken.take(from, number));
+    let answer = match handler {
         Some(handler) => handler(body).await,
         None => None,
     };
-    if let Err(error) = membership.bus.publish(&reply_to, wire::encode(&answer).into()).await {
+    let (sealed, _) = membership.seal.seal(&tag, &wire::encode(&answer));
+    if let Err(error) = membership.bus.publish(&reply_to, sealed).await {
         tracing::warn!(%error, "an answer to another node was lost; it asks again or goes without");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a2_a_number_is_taken_once_and_an_old_one_never() {
+        let (taken, one, two) = (Taken::default(), Incarnation(1), Incarnation(2));
+        assert!(taken.take(one, 5) && taken.take(one, 3), "they may overtake each other");
+        assert!(!taken.take(one, 5) && !taken.take(one, 3));
+        assert!(taken.take(two, 5), "each member has its own");
+        assert!((6..6 + NUMBERS_MAX as u64).all(|number| taken.take(one, number)));
+        assert!(!taken.take(one, 4), "never seen, and too old to say so");
+        taken.retain(|member| member == two);
+        assert!(taken.take(one, 4) && !taken.take(two, 5));
     }
 }

@@ -2,16 +2,21 @@
 //!
 //! Invariants  E1 the machine serves only while the lease is valid. E2 a node that lost its lease joins again under the
 //!             same number, as a new incarnation; if another node has taken the number, the process has to end
-//!             (`Membership::lost`), because its partitions, sessions and ids contain the number.
+//!             (`Membership::lost`), because its partitions, sessions and ids contain the number. E3 a node that joins
+//!             again takes part once it knows what was revoked meanwhile (`crate::revocations`).
 //! Limits      the calls have the time-outs of the lease store's driver.
 
 use super::{JoinError, Membership, new_incarnation};
 use crate::Clock;
 use guildhall_bus::{Entry, Key, KeyValue, KvError, KvEvent, Revision};
 use guildhall_cluster::{Incarnation, Lease, LeaseTimes, NodeNumber, NodeRecord, NodeState, Renewal};
+use guildhall_stdx::Instant;
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -33,6 +38,8 @@ struct Held {
 pub(super) struct Keeper {
     times: LeaseTimes,
     held: Mutex<Held>,
+    /// Until when tokens and keys are checked and guilds served, in milliseconds; 0: not before E3.
+    usable_until: AtomicU64,
     /// Something is to be written before the next renewal.
     wake: Notify,
 }
@@ -40,6 +47,15 @@ pub(super) struct Keeper {
 impl Keeper {
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the lease is valid by the clock alone, and E3 holds.
+    pub(super) fn is_usable(&self, now: Instant) -> bool {
+        now.0 < self.usable_until.load(Ordering::Acquire)
+    }
+
+    fn use_until(&self, until: Instant) {
+        self.usable_until.store(until.0, Ordering::Release);
     }
 
     pub(super) fn has_left(&self) -> bool {
@@ -99,8 +115,9 @@ pub(super) async fn take_number(
         match kv.create(&key, bytes_of(record), Some(Duration::from_millis(times.lease_ms))).await {
             Ok(revision) => {
                 let lease = Lease::new(times, written_at);
+                let usable_until = AtomicU64::new(lease.valid_until().0);
                 let held = Mutex::new(Held { lease, revision, state: record.state, has_left: false });
-                return Ok((number, Keeper { times, held, wake: Notify::new() }));
+                return Ok((number, Keeper { times, held, usable_until, wake: Notify::new() }));
             }
             Err(KvError::Exists(_)) => {}
             Err(error) => return Err(JoinError::LeaseStore(error)),
@@ -125,7 +142,9 @@ pub(super) async fn keep(membership: Arc<Membership>) {
         };
         membership.with(|machine, now| machine.set_serving(now, is_valid));
         if !is_valid {
-            tracing::error!("the node's lease has ended: its guilds are released");
+            keeper.use_until(Instant(0));
+            tracing::error!("the node's lease has ended: its guilds are released, and it takes no tokens and keys");
+            membership.on_lease_end.get().iter().for_each(|call| call());
             if !join_again(&membership).await {
                 return;
             }
@@ -145,7 +164,8 @@ async fn renew(membership: &Arc<Membership>) {
         let held = keeper.lock();
         (held.revision, held.state, held.lease.valid_until())
     };
-    let record = NodeRecord { state, ..membership.lock().record().clone() };
+    let clock_ms = membership.clock.now().unix.0;
+    let record = NodeRecord { state, clock_ms, ..membership.lock().record().clone() };
     let Some(key) = key_of(membership.number) else { return };
     let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
     // The end of the lease (E1) does not wait for a slow answer.
@@ -176,7 +196,10 @@ async fn renew(membership: &Arc<Membership>) {
         if let Some(revision) = revision {
             held.revision = revision;
         }
-        held.lease.renewed(now, renewal)
+        let is_held = held.lease.renewed(now, renewal);
+        // The lease was usable before, or `keep` would not renew it.
+        keeper.use_until(if is_held { held.lease.valid_until() } else { Instant(0) });
+        is_held
     };
     if is_held && renewal == Renewal::Done {
         let number = membership.number;
@@ -196,7 +219,7 @@ async fn own_entry(membership: &Membership, key: &Key, record: &NodeRecord) -> R
 /// Joins again under the same number (E2). False: another node has it.
 async fn join_again(membership: &Arc<Membership>) -> bool {
     let keeper = &membership.lease;
-    let before = membership.lock().record().clone();
+    let mut before = membership.lock().record().clone();
     let Some(key) = key_of(membership.number) else { return false };
     let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
     loop {
@@ -204,8 +227,9 @@ async fn join_again(membership: &Arc<Membership>) -> bool {
             return false;
         }
         let state = keeper.lock().state;
-        let record = NodeRecord { incarnation: new_incarnation(), state, ..before.clone() };
-        let written_at = membership.clock.now().instant;
+        let now = membership.clock.now();
+        let record = NodeRecord { incarnation: new_incarnation(), state, clock_ms: now.unix.0, ..before.clone() };
+        let written_at = now.instant;
         let written = match membership.kv.get(&key).await {
             Ok(None) => membership.kv.create(&key, bytes_of(&record), ttl).await,
             Ok(Some(entry)) => match serde_json::from_slice::<NodeRecord>(&entry.value) {
@@ -222,13 +246,28 @@ async fn join_again(membership: &Arc<Membership>) -> bool {
         };
         match written {
             Ok(revision) => {
+                let lease = Lease::new(keeper.times, written_at);
+                match catch_up(membership, &lease).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        tracing::error!("this node was away for so long that it cannot know what was revoked: it ends");
+                        membership.is_lost.send_replace(true);
+                        return false;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "what was revoked meanwhile cannot be read: the node joins later");
+                        before = record;
+                        tokio::time::sleep(AGAIN_PAUSE).await;
+                        continue;
+                    }
+                }
+                keeper.use_until(lease.valid_until());
                 {
                     let mut held = keeper.lock();
-                    held.lease = Lease::new(keeper.times, written_at);
+                    held.lease = lease;
                     held.revision = revision;
                 }
                 tracing::info!(number = membership.number.0, "joined the cluster again");
-                membership.on_rejoin.get().iter().for_each(|call| call());
                 membership.with(|machine, now| machine.rejoin(now, record));
                 return true;
             }
@@ -237,6 +276,16 @@ async fn join_again(membership: &Arc<Membership>) -> bool {
             Err(error) => tracing::warn!(%error, "the node cannot join again; trying again"),
         }
         tokio::time::sleep(AGAIN_PAUSE).await;
+    }
+}
+
+/// Learns what was revoked while this node was away (E3), within the time of the lease.
+async fn catch_up(membership: &Membership, lease: &Lease) -> Result<bool, String> {
+    let Some(call) = membership.on_rejoin.get() else { return Ok(true) };
+    let left = lease.valid_until().ms_since(membership.clock.now().instant);
+    match tokio::time::timeout(Duration::from_millis(left), call()).await {
+        Ok(known) => known.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
     }
 }
 
@@ -264,7 +313,19 @@ async fn follow(membership: &Arc<Membership>, prefix: &Key) -> Result<(), KvErro
                 let Some(number) = number_of(&key) else { continue };
                 reported.insert(number);
                 match serde_json::from_slice::<NodeRecord>(&entry.value) {
-                    Ok(record) => membership.with(|machine, now| machine.handle_node(now, number, Some(record))),
+                    Ok(record) => {
+                        let ahead = membership.skew.look(membership.clock.now(), number, &record);
+                        if let Some(ahead_ms) = ahead.filter(|_| number != membership.number) {
+                            tracing::warn!(
+                                node = number.0,
+                                name = record.name,
+                                ahead_ms,
+                                "the clock of another node differs from this one's: tokens that are dated more than a \
+                                 minute ahead are refused; synchronise the clocks"
+                            );
+                        }
+                        membership.with(|machine, now| machine.handle_node(now, number, Some(record)));
+                    }
                     Err(error) => tracing::error!(%error, %key, "the record of a node cannot be read"),
                 }
             }

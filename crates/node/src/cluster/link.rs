@@ -7,6 +7,7 @@
 //! Limits      `GUILD_MESSAGES_MAX` messages of guilds; `MESSAGES_MAX` of all kinds, past it the queue is dropped.
 //!             `BATCH_MAX` messages per frame; frames have at most the bus's payload.
 
+use super::seal::{Seal, TAG_BYTES};
 use guildhall_bus::{Bus, Outgoing, SenderId, StreamId, Subject};
 use guildhall_cluster::{Incarnation, NodeNumber, PeerMessage, RelayPlace, TraceContext, wire};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
@@ -205,7 +206,7 @@ struct Batch {
 }
 
 /// Publishes the queued messages until the link is closed.
-pub(super) async fn run(link: Arc<Link>, bus: Arc<dyn Bus>, to: (NodeNumber, Subject)) {
+pub(super) async fn run(link: Arc<Link>, (bus, seal): (Arc<dyn Bus>, Arc<Seal>), to: (NodeNumber, Subject)) {
     let (number, subject) = to;
     let sender = SenderId(link.own.0);
     let mut outgoing: Option<(u64, Outgoing)> = None;
@@ -237,12 +238,14 @@ pub(super) async fn run(link: Arc<Link>, bus: Arc<dyn Bus>, to: (NodeNumber, Sub
         }
         link.counts.messages.fetch_add(messages.len() as u64, Relaxed);
         let payload = wire::encode(&messages);
+        let frame_bytes_max = bus.payload_bytes_max().saturating_sub(TAG_BYTES);
         if has_dropped {
             // A number that is never sent.
-            drop(outgoing.frames(wire::VERSION, &[], bus.payload_bytes_max()));
+            drop(outgoing.frames(wire::VERSION, &[], frame_bytes_max));
         }
-        let Some(frames) = outgoing.frames(wire::VERSION, &payload, bus.payload_bytes_max()) else { continue };
+        let Some(frames) = outgoing.frames(wire::VERSION, &payload, frame_bytes_max) else { continue };
         for frame in frames {
+            let (frame, _) = seal.seal(subject.as_str().as_bytes(), &frame);
             link.counts.frames.fetch_add(1, Relaxed);
             link.counts.bytes.fetch_add(frame.len() as u64, Relaxed);
             if let Err(error) = bus.publish(&subject, frame).await {

@@ -4,7 +4,9 @@
 //!             nodes and receive their messages, and callers of requests that other nodes carry out.
 //! Doors       `Membership::join`, then `Node::start_as`, then `Membership::activate`.
 //! Invariants  D1 the machine's outputs are carried out in order, under its lock: nothing that they call waits, or
-//!             calls back into the machine. D2 without a valid lease no guild is served here.
+//!             calls back into the machine. D2 without a valid lease no guild is served here, also before the task that
+//!             renews it has noticed: each input asks the clock. D3 a message that no node of this cluster has sealed
+//!             has no effect but to be counted.
 //! Limits      those of the machine and of the links.
 //! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
 
@@ -14,12 +16,15 @@ mod link;
 mod receipts;
 mod receive;
 mod releasing;
+mod seal;
 mod sink;
+mod skew;
 mod sweep;
 
 pub use ask::PeerQuestion;
 pub(crate) use ask::Revocation;
 pub use receipts::OpenReceipt;
+pub use seal::ClusterKey;
 pub(crate) use sink::ClusterSink;
 
 use crate::{
@@ -39,10 +44,13 @@ use guildhall_cluster::{
 use guildhall_guild::Refusal;
 use guildhall_guild_protocol::{PartitionId, ToRelay};
 use guildhall_model::GuildId;
-use guildhall_stdx::Instant;
+use guildhall_stdx::{Instant, LogGate, Timestamp};
+use guildhall_store::StoreError;
 use link::Link;
+use seal::Seal;
 use std::{
     collections::{BTreeMap, HashMap},
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -66,6 +74,8 @@ pub struct MembershipOptions {
     pub lease_ms: u64,
     /// Version of the program.
     pub version: String,
+    /// Seals the messages of the cluster's nodes.
+    pub key: ClusterKey,
 }
 
 /// Why a node cannot join.
@@ -106,7 +116,15 @@ pub struct ClusterReport {
     pub guilds_here: usize,
     /// Requests of this node that other nodes carry out now.
     pub requests_elsewhere: usize,
+    /// Messages on the bus that no node of this cluster has sealed, since the start: they were dropped.
+    pub strangers_total: u64,
 }
+
+/// Completes when this node knows what was revoked while it was away. False: it was away for too long.
+pub(crate) type CatchUp = Pin<Box<dyn Future<Output = Result<bool, StoreError>> + Send>>;
+
+/// Minimum interval between two log lines about messages of strangers.
+const STRANGERS_LOG_EVERY_MS: u64 = 60_000;
 
 /// Parts of the node that the membership calls.
 struct Parts {
@@ -134,8 +152,20 @@ pub struct Membership {
     releasing: releasing::Releasing,
     handlers: ask::Handlers,
     receipts: receipts::Receipts,
-    /// Called after the node has joined again: its caches of tokens and keys may be out of date.
-    on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called when the lease has ended.
+    on_lease_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called when the node has its number again, before it takes part.
+    on_rejoin: OnceLock<Box<dyn Fn() -> CatchUp + Send + Sync>>,
+    seal: Arc<Seal>,
+    /// Questions of this process to other nodes.
+    questions_count: AtomicU64,
+    taken: ask::Taken,
+    /// Messages that no node of this cluster has sealed.
+    strangers: LogGate,
+    strangers_count: AtomicU64,
+    /// A member has left: nothing has to be remembered of it.
+    member_left: Notify,
+    skew: skew::Skew,
     /// Continues traces of other nodes; not set while this node exports none.
     resume_trace: OnceLock<Box<dyn Fn(TraceContext) -> TraceHandle + Send + Sync>>,
     lease: lease::Keeper,
@@ -164,6 +194,7 @@ impl Membership {
             weight: options.weight,
             state: NodeState::Joining,
             version: options.version.clone(),
+            clock_ms: clock.now().unix.0,
         };
         let times = LeaseTimes::of(options.lease_ms);
         let (number, lease) = lease::take_number(&*kv, &*clock, times, &record).await?;
@@ -184,7 +215,15 @@ impl Membership {
             releasing: releasing::Releasing::default(),
             handlers: ask::Handlers::default(),
             receipts: receipts::Receipts::new(),
+            on_lease_end: OnceLock::new(),
             on_rejoin: OnceLock::new(),
+            seal: Arc::new(Seal::new(options.key)),
+            questions_count: AtomicU64::new(0),
+            taken: ask::Taken::default(),
+            strangers: LogGate::new(STRANGERS_LOG_EVERY_MS),
+            strangers_count: AtomicU64::new(0),
+            member_left: Notify::new(),
+            skew: skew::Skew::default(),
             resume_trace: OnceLock::new(),
             lease,
             is_lost: watch::Sender::new(false),
@@ -265,9 +304,43 @@ impl Membership {
         self.with(|machine, now| machine.set_serving(now, true));
     }
 
-    /// Sets what is called after the node has joined again. Once.
-    pub(crate) fn on_rejoin(&self, call: impl Fn() + Send + Sync + 'static) {
+    /// Sets what is called when the lease has ended. Once.
+    pub(crate) fn on_lease_end(&self, call: impl Fn() + Send + Sync + 'static) {
+        assert!(self.on_lease_end.set(Box::new(call)).is_ok(), "a membership belongs to one node");
+    }
+
+    /// Sets what is called when the node has its number again. It takes part once that has succeeded. Once.
+    pub(crate) fn on_rejoin(&self, call: impl Fn() -> CatchUp + Send + Sync + 'static) {
         assert!(self.on_rejoin.set(Box::new(call)).is_ok(), "a membership belongs to one node");
+    }
+
+    /// Whether the lease is valid now, and the node knows what was revoked before it began.
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        self.lease.is_usable(self.clock.now().instant)
+    }
+
+    /// The latest time of all nodes' clocks; `now` is this node's.
+    pub(crate) fn latest_clock(&self, now: Timestamp) -> Timestamp {
+        self.lock().peers().map(|(_, record)| Timestamp(record.clock_ms)).fold(now, Timestamp::max)
+    }
+
+    /// Messages on the bus that no node of this cluster has sent: they were dropped.
+    #[must_use]
+    pub fn strangers_total(&self) -> u64 {
+        self.strangers_count.load(Relaxed)
+    }
+
+    /// Counts a message that no node of this cluster has sealed.
+    fn note_stranger(&self) {
+        self.strangers_count.fetch_add(1, Relaxed);
+        if let Some(count) = self.strangers.note(self.clock.now().instant) {
+            tracing::warn!(
+                count,
+                "messages on NATS come from no node of this cluster, and are dropped: another cluster may have the same \
+                 cluster.name, or NATS takes clients that it should not"
+            );
+        }
     }
 
     /// Sets what continues the traces of requests that other nodes sample. Once.
@@ -330,6 +403,7 @@ impl Membership {
             is_serving: machine.is_serving(),
             guilds_here: machine.guilds_here(),
             requests_elsewhere: machine.asked_count(),
+            strangers_total: self.strangers_total(),
         }
     }
 
@@ -370,6 +444,10 @@ impl Membership {
         let now = self.clock.now().instant;
         let mut machine = self.lock();
         let deadline = machine.next_deadline();
+        // D2.
+        if machine.is_serving() && !self.lease.is_usable(now) {
+            machine.set_serving(now, false);
+        }
         let result = input(&mut machine, now);
         while let Some(output) = machine.poll_output() {
             self.carry_out(&mut machine, now, output);
@@ -400,6 +478,7 @@ impl Membership {
                 if let Some(link) = self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&to) {
                     link.close();
                 }
+                self.member_left.notify_one();
             }
             Output::Owner { guild_id, op } => {
                 let membership = self.clone();
@@ -462,7 +541,8 @@ impl Membership {
         let link = links.entry(to).or_insert_with(|| {
             let link = Arc::new(Link::new(own));
             let Some(subject) = subject_of(to) else { return link };
-            self.runtime.spawn(link::run(link.clone(), self.bus.clone(), (to, subject)));
+            let bus = (self.bus.clone(), self.seal.clone());
+            self.runtime.spawn(link::run(link.clone(), bus, (to, subject)));
             link
         });
         link.begin(stream, membership);

@@ -1,22 +1,47 @@
 //! Receive: messages of the other nodes.
+//!
+//! Invariants  G1 nothing is stored of a frame that no node of this cluster has sealed, or whose sender is no member.
+//!             G2 when a member has left, nothing is left of its frames.
+//! Limits      those of `Incoming`; parts of a message that gets no further part for `PARTS_AGE` to twice that time are
+//!             dropped.
 
 use super::{Membership, subject_of};
-use guildhall_bus::{Event, Incoming, IncomingLimits, Received};
+use guildhall_bus::{Event, Incoming, IncomingLimits, Received, sender_of};
 use guildhall_cluster::{Incarnation, PeerMessage, wire};
 use std::{sync::Arc, time::Duration};
+use tokio::time::MissedTickBehavior;
 
 /// Pause before a subscription that ended begins again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
+/// A sender publishes the parts of a message one after the other.
+const PARTS_AGE: Duration = Duration::from_secs(15);
 
 /// Receives until the runtime ends. Messages lost without a subscription leave a gap in the numbers of frames.
 pub(super) async fn run(membership: Arc<Membership>) {
     let Some(subject) = subject_of(membership.number) else { return };
     let mut incoming = Incoming::new(IncomingLimits::default());
+    let mut age = tokio::time::interval(PARTS_AGE);
+    age.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         match membership.bus.subscribe(&subject).await {
             Ok(mut subscription) => loop {
-                match subscription.next().await {
-                    Ok(delivery) => receive(&membership, &mut incoming, &delivery.payload),
+                let delivery = tokio::select! {
+                    biased;
+                    () = membership.member_left.notified() => {
+                        forget_others(&membership, &mut incoming);
+                        continue;
+                    }
+                    _ = age.tick() => {
+                        incoming.drop_stale();
+                        continue;
+                    }
+                    delivery = subscription.next() => delivery,
+                };
+                match delivery {
+                    Ok(delivery) => match membership.seal.open(subject.as_str().as_bytes(), &delivery.payload) {
+                        Some((frame, _)) => receive(&membership, &mut incoming, &frame),
+                        None => membership.note_stranger(),
+                    },
                     Err(end) => {
                         tracing::warn!(?end, "the messages of other nodes were interrupted");
                         break;
@@ -32,7 +57,19 @@ pub(super) async fn run(membership: Arc<Membership>) {
     }
 }
 
+/// G2.
+fn forget_others(membership: &Membership, incoming: &mut Incoming) {
+    let machine = membership.lock();
+    let is_member = |incarnation| machine.peer_of(incarnation).is_some();
+    incoming.retain(|sender| is_member(Incarnation(sender.0)));
+    membership.taken.retain(is_member);
+}
+
 fn receive(membership: &Arc<Membership>, incoming: &mut Incoming, frame: &bytes::Bytes) {
+    // G1. The `Hello` of a node whose record has not arrived is repeated.
+    if sender_of(frame).is_some_and(|sender| membership.lock().peer_of(Incarnation(sender.0)).is_none()) {
+        return;
+    }
     let (gap, event) = match incoming.accept(frame) {
         Ok(events) => events,
         Err(error) => return tracing::error!(%error, "a frame of another node is refused"),

@@ -4,9 +4,10 @@ use super::Membership;
 use crate::{RelaySink, request_trace::context_of};
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{DirectoryChange, PeerMessage};
-use guildhall_guild_protocol::{PartitionId, Published, ToRelay};
-use guildhall_model::{GuildId, User, UserId};
+use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
+use guildhall_model::{CloseCode, GuildId, User, UserId};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// `RelaySink` of a node in a cluster.
 pub(crate) struct ClusterSink {
@@ -55,6 +56,10 @@ impl RelaySink for ClusterSink {
             None => PeerMessage::Users(published),
         });
         partitions
+    }
+
+    fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
+        self.local.close_sessions(whose, code)
     }
 
     fn may_publish_to_users(&self) -> bool {

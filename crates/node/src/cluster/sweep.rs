@@ -103,6 +103,7 @@ mod tests {
             weight: 1,
             state: NodeState::Active,
             version: String::new(),
+            clock_ms: 0,
         };
         let owner =
             |number, incarnation| OwnerRecord { node: NodeNumber(number), incarnation: Incarnation(incarnation) };

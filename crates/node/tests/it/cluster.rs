@@ -1,21 +1,33 @@
 //! Several nodes in one process, on the bus and the lease store of the process.
 
-use crate::support::{Listener, OWNER, PARTITIONS, Relays, SECRET, attach, bounded, bounded_or, message, new_guild};
-use guildhall_bus::{KeyValue, LocalBus, LocalKv, LocalOptions};
+use crate::support::{
+    Listener, OWNER, PARTITIONS, Relays, SECRET, attach, bounded, bounded_or, message, new_guild, user,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use guildhall_bus::{
+    Bus as _, Entry, Key, KeyValue, KvError, KvWatch, LocalBus, LocalKv, LocalOptions, Outgoing, Revision, SenderId,
+    StreamId, Subject,
+};
 use guildhall_cluster::{NodeState, PeerMessage};
 use guildhall_guild::{Actor, Command, NewChannel, NewMessage, PublicationId, PublishReply, Refusal, Reply, request};
 use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, Event, PartitionId, Published, Receipt, RelayId, RelayMessage, ReplicaUpdate,
-    SessionKey,
+    SessionKey, Whose,
 };
-use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Nonce, UserId};
-use guildhall_node::{Clock, Membership, MembershipOptions, Node, NodeConfig, NodeLimits, NodeReport};
+use guildhall_model::{ChannelId, ChannelType, CloseCode, GuildId, MessageId, Nonce, UserId};
+use guildhall_node::{
+    AuthError, Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits, NodeReport, Scope,
+};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use serde_json::value::RawValue;
 use std::{
     fmt::Debug,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::runtime::Runtime;
@@ -27,6 +39,47 @@ impl Clock for RealClock {
     fn now(&self) -> Now {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         Now::new(self.0.elapsed().as_millis() as u64, unix.as_millis() as i64)
+    }
+}
+
+/// The lease store, as a node that can be cut off from it sees it.
+struct CutKv {
+    kv: Arc<LocalKv>,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl CutKv {
+    fn open(&self) -> Result<&LocalKv, KvError> {
+        if self.is_cut.load(Ordering::SeqCst) { Err(KvError::Away("cut off".to_owned())) } else { Ok(&self.kv) }
+    }
+}
+
+#[async_trait]
+impl KeyValue for CutKv {
+    async fn create(&self, key: &Key, value: Bytes, ttl: Option<Duration>) -> Result<Revision, KvError> {
+        self.open()?.create(key, value, ttl).await
+    }
+
+    async fn update(
+        &self,
+        key: &Key,
+        value: Bytes,
+        expected: Revision,
+        ttl: Option<Duration>,
+    ) -> Result<Revision, KvError> {
+        self.open()?.update(key, value, expected, ttl).await
+    }
+
+    async fn delete(&self, key: &Key, expected: Revision) -> Result<(), KvError> {
+        self.open()?.delete(key, expected).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, KvError> {
+        self.open()?.get(key).await
+    }
+
+    async fn watch(&self, prefix: &Key) -> Result<Box<dyn KvWatch>, KvError> {
+        self.open()?.watch(prefix).await
     }
 }
 
@@ -42,6 +95,7 @@ struct Place {
     node: Node,
     membership: Arc<Membership>,
     relays: Arc<Relays>,
+    is_cut: Arc<AtomicBool>,
     runtime: Runtime,
 }
 
@@ -80,7 +134,8 @@ impl Site {
     async fn add(&mut self, lease_ms: u64, limits: NodeLimits) -> usize {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
-        let (bus, kv, store) = (self.bus.clone(), self.kv.clone(), self.store.clone());
+        let (bus, store, is_cut) = (self.bus.clone(), self.store.clone(), Arc::new(AtomicBool::new(false)));
+        let kv = Arc::new(CutKv { kv: self.kv.clone(), is_cut: is_cut.clone() });
         let relays = Arc::new(Relays::default());
         let local = relays.clone();
         let options = MembershipOptions {
@@ -89,6 +144,7 @@ impl Site {
             weight: 1,
             lease_ms,
             version: String::new(),
+            key: ClusterKey([1; 32]),
         };
         let started = runtime.spawn(async move {
             let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();
@@ -98,7 +154,7 @@ impl Site {
             (node, membership)
         });
         let (node, membership) = bounded(started).await.unwrap();
-        self.nodes.push(Some(Place { node, membership, relays, runtime }));
+        self.nodes.push(Some(Place { node, membership, relays, is_cut, runtime }));
         self.nodes.len() - 1
     }
 
@@ -425,4 +481,97 @@ async fn a_guild_that_nobody_uses_has_no_owner_until_somebody_does() {
         listener.snapshot().await;
         assert!(has_record().await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v1_v2_a_node_without_a_lease_takes_nothing_and_ends_what_was_revoked() {
+    let site = Site::with(2, SHORT_LEASE_MS, &NodeLimits::default()).await;
+    let (here, away) = (&site.place(0).node, &site.place(1).node);
+    let bob = UserId::new(OWNER.get() + 1);
+    for user_id in [OWNER, bob] {
+        bounded(here.put_user(user(user_id))).await.unwrap();
+    }
+    let mut tokens = Vec::new();
+    for user_id in [OWNER, OWNER, bob] {
+        tokens.push(bounded(here.mint_user_token(user_id, 3_600)).await.unwrap());
+    }
+    let (_, key) = bounded(here.create_key("one", &[Scope::Write])).await.unwrap();
+    let (key_id, life) = {
+        let (key, life) = bounded(away.check_key(&key)).await.unwrap().expect("it is good");
+        (key.id.unwrap(), life)
+    };
+    let first = bounded(away.authenticate(&tokens[0])).await.unwrap();
+    for token in &tokens[1..] {
+        bounded(away.authenticate(token)).await.unwrap();
+    }
+
+    site.place(1).is_cut.store(true, Ordering::SeqCst);
+    until(|| !away.has_lease(), || ()).await;
+    assert!(matches!(bounded(away.authenticate(&tokens[1])).await, Err(AuthError::NoLease)));
+    assert!(matches!(bounded(away.inspect_token(&tokens[1])).await, Err(AuthError::NoLease)));
+    until(|| life.is_over(), || "a stream of a key goes on").await;
+    until(|| site.place(0).membership.members().len() == 1, || "the node is still a member").await;
+    assert!(bounded(here.revoke_token(&*tokens[0])).await.unwrap().is_some());
+    bounded(here.revoke_user_tokens(bob)).await.unwrap();
+    assert!(bounded(here.revoke_key(key_id)).await.unwrap());
+    let newer = bounded(here.mint_user_token(bob, 3_600)).await.unwrap();
+    assert_eq!(site.place(1).relays.closed(), []);
+
+    site.place(1).is_cut.store(false, Ordering::SeqCst);
+    until(|| away.has_lease(), || ()).await;
+    let mut closed = site.place(1).relays.closed();
+    closed.sort_by_key(|(whose, _)| matches!(whose, Whose::User(_)));
+    let expected = [Whose::Token(OWNER, first.token), Whose::User(bob)];
+    assert_eq!(closed, expected.map(|whose| (whose, CloseCode::AuthenticationFailed)), "before it takes part again");
+    assert!(bounded(away.authenticate(&tokens[0])).await.is_err());
+    assert!(bounded(away.authenticate(&tokens[1])).await.is_ok());
+    assert!(bounded(away.authenticate(&tokens[2])).await.is_err());
+    assert!(bounded(away.authenticate(&newer)).await.is_ok());
+    assert!(bounded(away.check_key(&key)).await.unwrap().is_none());
+
+    // The next time there is nothing new, and sessions of later tokens stay.
+    site.place(1).is_cut.store(true, Ordering::SeqCst);
+    until(|| !away.has_lease(), || ()).await;
+    site.place(1).is_cut.store(false, Ordering::SeqCst);
+    until(|| away.has_lease(), || ()).await;
+    assert_eq!(site.place(1).relays.closed().len(), 2);
+}
+
+/// A client of the bus that is no node: it sends what a node received before, and what it made itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_what_no_node_has_sealed_has_no_effect() {
+    let site = Site::new(2).await;
+    let number = site.place(0).membership.number();
+    let incarnation = site.place(1).membership.executor().incarnation;
+    let of = |kind: &str| Subject::new(&format!("{kind}.{number}")).unwrap();
+    let mut questions = site.bus.subscribe(&of("ask")).await.unwrap();
+    let before = site.place(0).membership.strangers_total();
+    // First halves, as those of a member.
+    let mut outgoing = Outgoing::new(SenderId(incarnation.0), StreamId(9 << 8));
+    for frame in outgoing.frames(1, &[0; 1_000], 600).unwrap() {
+        site.bus.publish(&of("node"), frame).await.unwrap();
+    }
+    let asked = site.bus.request(&of("ask"), Bytes::from_static(b"nothing"), Duration::from_millis(200)).await;
+    assert!(asked.is_err(), "{asked:?}");
+    until(|| site.place(0).membership.strangers_total() >= before + 3, || "it counts them").await;
+    // A question that was sealed is answered once.
+    bounded(site.place(0).node.put_user(user(OWNER))).await.unwrap();
+    let token = bounded(site.place(1).node.mint_user_token(OWNER, 60)).await.unwrap();
+    bounded(site.place(1).node.revoke_token(&*token)).await.unwrap();
+    let sealed = async {
+        loop {
+            let delivery = questions.next().await.unwrap();
+            if delivery.payload != Bytes::from_static(b"nothing") {
+                return delivery.payload;
+            }
+        }
+    };
+    let sealed = bounded(sealed).await;
+    let revocations = site.place(0).node.revocations();
+    let again = bounded(site.bus.request(&of("ask"), sealed.clone(), Duration::from_secs(5))).await.unwrap();
+    assert!(again.len() < sealed.len(), "an empty answer");
+    assert_eq!(site.place(0).node.revocations(), revocations, "it was not carried out again");
+    // In the context of another subject it is nothing.
+    let other = Subject::new(&format!("ask.{}", site.place(1).membership.number())).unwrap();
+    assert!(site.bus.request(&other, sealed, Duration::from_millis(200)).await.is_err());
 }

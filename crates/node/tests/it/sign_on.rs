@@ -147,7 +147,7 @@ async fn a2_nothing_is_made_for_a_token_that_is_not_good() {
     assert_eq!(inspected.fault, Some(TokenFault::Subject), "an inspection makes nothing");
     assert_eq!(world.node.sign_on_accounts_made(), 0);
     // This node's own tokens name accounts that a backend makes.
-    let own = world.node.mint_user_token(UserId::new(6_000), 60);
+    let own = world.node.mint_user_token(UserId::new(6_000), 60).await.unwrap();
     assert_eq!(fault(world.node.authenticate(&own).await), Some(TokenFault::UnknownAccount));
 }
 

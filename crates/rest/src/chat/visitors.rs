@@ -94,6 +94,9 @@ impl Visitors {
     /// Makes an account that is in the demo's guilds. A visitor without a known address shares the limit of all such.
     pub(crate) async fn welcome(&self, peer: Option<IpAddr>) -> Result<(UserId, String), ApiError> {
         let guilds = self.guilds.get().ok_or(ApiError::Overloaded)?;
+        if !self.node.has_lease() {
+            return Err(ApiError::NoLease);
+        }
         self.take(peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into()))?;
         let user_id: UserId = self.node.next_id().await?;
         let mut rng = Rng::new(user_id.get());
@@ -117,7 +120,7 @@ impl Visitors {
             let command = Command::Backend(Box::new(BackendCommand::PutMember(Box::new(member), None)));
             self.node.command(guild.id, Actor::System, command).await?;
         }
-        Ok((user_id, self.node.mint_user_token(user_id, TOKEN_TTL_S)))
+        Ok((user_id, self.node.mint_user_token(user_id, TOKEN_TTL_S).await?))
     }
 
     fn take(&self, peer: IpAddr) -> Result<(), ApiError> {

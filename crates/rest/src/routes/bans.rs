@@ -166,6 +166,7 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
     let user = match api.node.authenticate(&token).await {
         Ok(account) if account.user.id == user_id => account.user,
         Ok(_) | Err(AuthError::Invalid(_)) => return Err(invalid()),
+        Err(AuthError::NoLease) => return Err(ApiError::NoLease),
         Err(AuthError::Unavailable(_) | AuthError::KeysComing | AuthError::Busy(_)) => {
             return Err(ApiError::Overloaded);
         }

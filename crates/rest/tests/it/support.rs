@@ -302,7 +302,7 @@ async fn account(node: &Node, id: u64, name: &str, bot_flags: Option<u32>) -> Ac
     node.put_user(Arc::new(user)).await.unwrap();
     let token = match bot_flags {
         Some(_) => format!("Bot {}", node.mint_bot_token(id).await.unwrap()),
-        None => node.mint_user_token(id, 1 << 24),
+        None => node.mint_user_token(id, 1 << 24).await.unwrap(),
     };
     Account { id, token }
 }

@@ -6,7 +6,13 @@ use std::fmt;
 
 impl Snapshot {
     pub(super) fn cluster(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let alone = ClusterReport { nodes: Vec::new(), is_serving: true, guilds_here: 0, requests_elsewhere: 0 };
+        let alone = ClusterReport {
+            nodes: Vec::new(),
+            is_serving: true,
+            guilds_here: 0,
+            requests_elsewhere: 0,
+            strangers_total: 0,
+        };
         let report = self.cluster.as_ref().unwrap_or(&alone);
         let sum = |of: fn(&NodeReport) -> u64| report.nodes.iter().map(of).sum();
         let nodes = report.nodes.len().max(1) as u64;
@@ -17,6 +23,8 @@ impl Snapshot {
         out.gauge("cluster_guilds", help, report.guilds_here as u64)?;
         let help = "Requests of this node that other nodes carry out now";
         out.gauge("cluster_requests_elsewhere", help, report.requests_elsewhere as u64)?;
+        let help = "Messages on NATS that no node of this cluster has sealed; they were dropped";
+        out.counter("cluster_strangers", help, report.strangers_total)?;
         let help = "Messages that wait to be sent to other nodes";
         out.gauge("cluster_messages_waiting", help, sum(|node| node.waiting.unwrap_or(0) as u64))?;
         out.counter("cluster_frames_sent", "Frames sent to nodes that are there now", sum(|node| node.frames))?;

@@ -2,14 +2,14 @@
 
 use super::{bounded, bounded_or};
 use guildhall_accounting::TraceHandle;
-use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
-use guildhall_model::{EventName, GuildId, MessageId, UserId};
+use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay, Whose};
+use guildhall_model::{CloseCode, EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Partitions of a node, for events to accounts.
 pub const PARTITIONS: usize = 2;
@@ -23,6 +23,7 @@ struct State {
     told: Vec<(EventName, Vec<UserId>)>,
     users_full: bool,
     users_refused_count: usize,
+    closed: Vec<(Whose, CloseCode)>,
 }
 
 /// Every partition's mailbox.
@@ -64,12 +65,24 @@ impl RelaySink for Relays {
         may
     }
 
+    fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
+        self.0.send_modify(|state| state.closed.push((whose.clone(), code)));
+        let (sender, receiver) = oneshot::channel();
+        let _ = sender.send(1);
+        vec![receiver]
+    }
+
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         self.0.send_modify(|state| state.joined.push((user_id, guild_id)));
     }
 }
 
 impl Relays {
+    /// Sessions that the node closed, in order.
+    pub fn closed(&self) -> Vec<(Whose, CloseCode)> {
+        self.0.borrow().closed.clone()
+    }
+
     pub fn set_full(&self, partition: u16, full: bool) {
         self.0.send_modify(|state| {
             if full {
