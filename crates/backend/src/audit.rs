@@ -97,8 +97,10 @@ pub(crate) async fn observe(
             let made = response.extensions_mut().remove::<Made>();
             let mut object: BTreeMap<String, String> = object;
             object.extend(made.map(|Made(name, id)| (name.to_owned(), id)));
-            if let Some(key) = slot.0.get() {
-                let status = response.status().as_u16();
+            let status = response.status().as_u16();
+            // What a full disk refuses takes none of its reserve.
+            let is_kept = status < 400 || v1.node.writes_stopped().is_none();
+            if let Some(key) = slot.0.get().filter(|_| is_kept) {
                 write(&v1, &Record { key: *key, method, route: pattern, object, status }).await;
             }
             response

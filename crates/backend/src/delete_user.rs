@@ -8,7 +8,7 @@
 //!             command.
 //! Spec        docs/backend-api.md "Deleting accounts".
 
-use super::{V1, dto::GuildPut, error::V1Error, external, guilds, tokens, users};
+use super::{V1, dto::GuildPut, error::V1Error, external, guilds, tokens};
 use guildhall_guild::{Actor, NewMember, REASSIGNED_MAX, Refusal, request};
 use guildhall_model::{ChannelId, GuildId, Id, MessageId, User, UserId};
 use guildhall_store::{ContentOf, ExternalKind, StoreError};
@@ -112,7 +112,7 @@ impl Deletion {
             let leave = request::RemoveRecipient(user_id);
             done(v1.node.command(group.channel.guild_id, Actor::System, leave).await)?;
         }
-        let gone = User { bot: before.bot, ..User::new(user_id, &users::deleted_name(user_id)) };
+        let gone = User::deleted(user_id, before.bot);
         let gone = Arc::new(gone);
         if gone != before {
             v1.node.update_user(gone.clone()).await?;
@@ -247,7 +247,7 @@ fn done<T>(reply: Result<T, Refusal>) -> Result<Option<T>, Stopped> {
             | Refusal::UnknownMessage
             | Refusal::UnknownUser,
         ) => Ok(None),
-        Err(Refusal::Unavailable | Refusal::Changed) => Err(Stopped::Later(StepFault::Guild)),
+        Err(Refusal::Unavailable | Refusal::DiskFull | Refusal::Changed) => Err(Stopped::Later(StepFault::Guild)),
         Err(refusal) => Err(Stopped::Failed(format!("A guild refused a step: {refusal}."))),
     }
 }

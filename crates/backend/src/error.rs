@@ -167,6 +167,16 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
+    /// As `/readyz` says it.
+    fn disk_full() -> Self {
+        let error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The disk is full: writes are refused, reads and deletions continue. The operator has to free space.",
+        );
+        Self { retry_after_ms: Some(1_000), ..error }
+    }
+
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let error = Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are invalid: see `errors`.");
         Self { errors, ..error }
@@ -201,6 +211,7 @@ impl From<Refusal> for V1Error {
             Refusal::UnknownMember => Self::not_found("member"),
             Refusal::UnknownUser => Self::not_found("user"),
             Refusal::Unavailable => Self::unavailable(),
+            Refusal::DiskFull => Self::disk_full(),
             Refusal::Internal => Self::internal(),
             Refusal::Changed => {
                 Self::new(StatusCode::CONFLICT, "changed", "It was changed by others all the time: try again.")
@@ -247,6 +258,10 @@ impl From<BodyFault> for V1Error {
 
 impl From<StoreError> for V1Error {
     fn from(error: StoreError) -> Self {
+        // The write gate has logged it, once.
+        if error.is_full() {
+            return Self::disk_full();
+        }
         if !error.is_unreachable() {
             tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
         }

@@ -235,7 +235,7 @@ pub(super) async fn delete(
                 return Err(V1Error::field("reassign", "Must be another account than the one that is deleted."));
             }
             let user = v1.in_time(v1.node.user(heir)).await??;
-            if user.is_none_or(|user| user.username == deleted_name(heir)) {
+            if user.is_none_or(|user| user.username == User::deleted_name(heir)) {
                 return Err(V1Error::field("reassign", "There is no such account: put it first."));
             }
             v1.jobs.need_untouched(&v1, heir).await?;
@@ -258,14 +258,13 @@ async fn begin_deletion(v1: &V1, deletion: Deletion) -> Result<Response, V1Error
 async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response, V1Error> {
     let _changing = v1.changing_user(user_id).lock().await;
     v1.jobs.need_untouched(v1, user_id).await?;
-    if before.username == deleted_name(user_id) {
+    if before.username == User::deleted_name(user_id) {
         return Err(V1Error::not_found("user"));
     }
     need_no_guild(v1, user_id, "").await?;
     tokens::revoke_user_tokens(v1, user_id).await?;
     request_in_guilds(v1, user_id, request::RemoveMember(user_id)).await?;
-    let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
-    v1.in_time(v1.node.put_user(Arc::new(gone))).await??;
+    v1.in_time(v1.node.put_user(Arc::new(User::deleted(user_id, before.bot)))).await??;
     external::release(v1, ExternalKind::User, user_id.get()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -277,11 +276,6 @@ async fn need_no_guild(v1: &V1, user_id: UserId, hint: &str) -> Result<(), V1Err
             "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, first.{hint}"
         ))),
     }
-}
-
-/// Username of a deleted account. Messages and reactions still refer to it.
-pub(super) fn deleted_name(user_id: UserId) -> String {
-    format!("deleted_{user_id}")
 }
 
 async fn owned_guild(v1: &V1, user_id: UserId) -> Result<Option<GuildId>, V1Error> {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
-pub use refusal::Refusal;
+pub use refusal::{DISK_FULL, Refusal};
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
 pub use request::{ChannelReply, HistoryGrant, PublishReply, ReplyValue, Request, Upserted};
 pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
@@ -284,6 +284,7 @@ impl Command {
                 | Self::ListThreadMembers(_)
                 | Self::ReadBan(_)
                 | Self::ListBans(_)
+                | Self::ReadAuditLog(_)
                 | Self::ReadInvite(_)
                 | Self::ListInvites(_)
                 | Self::ReadWebhook(..)
@@ -296,6 +297,44 @@ impl Command {
             Self::StartTyping(_) | Self::ShowPresence(..) | Self::ShowVoice(..) | Self::UpdateVoiceState(..)
         ) || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. } | BackendCommand::CompareMembers(_)));
         !is_read && !is_transient
+    }
+
+    /// Whether it removes data, and adds an entry of the audit log at most: such commands are executed while the disk
+    /// has only its reserve left. The account that `RefreshMember` announces was written before.
+    #[must_use]
+    pub fn is_deletion(&self) -> bool {
+        match self {
+            Self::DeleteMessage(..)
+            | Self::DeleteMessages(..)
+            | Self::ExpireMessages(..)
+            | Self::Unpin(..)
+            | Self::RemoveReaction(..)
+            | Self::ClearReactions(..)
+            | Self::DeleteGuild
+            | Self::DeleteRole(_)
+            | Self::DeleteEmoji(_)
+            | Self::DeleteSticker(_)
+            | Self::DeleteScheduledEvent(_)
+            | Self::UnfollowScheduledEvent(_)
+            | Self::DeleteStage(_)
+            | Self::DeleteChannel(_)
+            | Self::RemoveThreadMember(..)
+            | Self::DeleteOverwrite(..)
+            | Self::RemoveMemberRole(..)
+            | Self::Unban(_)
+            | Self::DeleteInvite(_)
+            | Self::DeleteWebhook(..)
+            | Self::DeleteWebhookMessage(..)
+            | Self::RemoveMember(_)
+            | Self::Prune(_)
+            | Self::RefreshMember(_)
+            | Self::Direct(DirectCommand::RemoveRecipient(_)) => true,
+            Self::Backend(command) => {
+                matches!(**command, BackendCommand::RemoveMembers(_) | BackendCommand::RefreshUser(_))
+            }
+            Self::WithReason(_, command) => command.is_deletion(),
+            _ => false,
+        }
     }
 
     /// Account that is a member after the command has succeeded.

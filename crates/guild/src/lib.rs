@@ -63,9 +63,9 @@ pub use backend::{
 };
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, EmojiPatch,
-    GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan,
-    NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, DISK_FULL,
+    EmojiPatch, GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply,
+    NewBan, NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
     NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction,
     RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch,
     WebhookPatch, WebhookPost, request,

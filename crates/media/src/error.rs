@@ -7,6 +7,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use guildhall_guild::DISK_FULL;
 use guildhall_http_kit::{ErrorAnswer, FieldErrors, NOT_FOUND, OverQuota, over_quota};
 use guildhall_store::StoreError;
 
@@ -31,9 +32,12 @@ pub enum MediaError {
     /// Too much work at the moment: try again.
     #[error("503: Service Unavailable")]
     Overloaded,
+    /// The disk is full.
+    #[error("503: Service Unavailable: {DISK_FULL}")]
+    DiskFull,
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// A bug of this server.
     #[error("500: Internal Server Error")]
     Bug(&'static str),
@@ -52,8 +56,7 @@ impl MediaError {
             Self::Coded { status, .. } => (*status, 0),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
             Self::Form(_) => (StatusCode::BAD_REQUEST, 50035),
-            Self::OverQuota(_) | Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, 0),
-            Self::Store(error) if error.is_full() || error.is_unreachable() => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::OverQuota(_) | Self::Overloaded | Self::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
     }
@@ -62,6 +65,19 @@ impl MediaError {
 impl From<OverQuota> for MediaError {
     fn from(over_quota: OverQuota) -> Self {
         Self::OverQuota(over_quota)
+    }
+}
+
+impl From<StoreError> for MediaError {
+    fn from(error: StoreError) -> Self {
+        // The node logs a full disk, and the store the outage of its server, once.
+        if error.is_full() {
+            Self::DiskFull
+        } else if error.is_unreachable() {
+            Self::Overloaded
+        } else {
+            Self::Store(error)
+        }
     }
 }
 
@@ -74,8 +90,7 @@ impl From<FieldErrors> for MediaError {
 impl IntoResponse for MediaError {
     fn into_response(self) -> Response {
         match &self {
-            // The store itself logs the outage of its server, once.
-            Self::Store(error) if !error.is_unreachable() => {
+            Self::Store(error) => {
                 tracing::error!(error = error as &dyn std::error::Error, "the store failed a request");
             }
             Self::Bug(what) => tracing::error!(what, "a guild's reply had the wrong type"),
@@ -95,6 +110,6 @@ pub trait CommandError {
 
 impl CommandError for MediaError {
     fn is_unsettled(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::Store(_) | Self::Bug(_))
+        matches!(self, Self::Overloaded | Self::DiskFull | Self::Store(_) | Self::Bug(_))
     }
 }

@@ -70,6 +70,24 @@ impl User {
         }
     }
 
+    /// Username of a deleted account. Messages and reactions still refer to it.
+    #[must_use]
+    pub fn deleted_name(id: UserId) -> String {
+        format!("deleted_{id}")
+    }
+
+    /// What is left of an account after its deletion.
+    #[must_use]
+    pub fn deleted(id: UserId, bot: bool) -> Self {
+        Self { bot, ..Self::new(id, &Self::deleted_name(id)) }
+    }
+
+    /// Whether nothing is left of the account but its id.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        *self == Self::deleted(self.id, self.bot)
+    }
+
     /// Client family of the account.
     #[must_use]
     pub fn kind(&self) -> AccountKind {

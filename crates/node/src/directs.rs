@@ -106,6 +106,10 @@ impl MadeToday {
     }
 }
 
+fn refusal_of(error: StoreError) -> Refusal {
+    if error.is_full() { Refusal::DiskFull } else { Refusal::Unavailable }
+}
+
 impl Node {
     /// The direct message between two accounts, made if there was none, and in the first one's list from now on.
     ///
@@ -136,7 +140,7 @@ impl Node {
         if user.id == other.id || user.bot && other.bot {
             return Err(Refusal::CannotMessage);
         }
-        let id = self.direct_of_pair([user.id, other.id]).await.map_err(|_| Refusal::Unavailable)?;
+        let id = self.direct_of_pair([user.id, other.id]).await.map_err(refusal_of)?;
         match self.open(user.id, id).await {
             Err(Refusal::UnknownGuild) => {
                 let new = NewDirect { id, recipients: vec![user.clone(), other.clone()], is_group: false };
@@ -243,6 +247,7 @@ impl Node {
     async fn make_direct(&self, new: NewDirect) -> Result<(), Refusal> {
         let (answer, receiver) = oneshot::channel();
         let guild_id = new.id.cast();
-        self.request(guild_id, Input::Create(CreateRequest::Direct(new), answer), receiver).await.map(drop)
+        let made = self.request(guild_id, Input::Create(CreateRequest::Direct(new), answer), receiver).await;
+        self.explain(true, made).map(drop)
     }
 }

@@ -206,7 +206,8 @@ impl Node {
         relays: Arc<dyn RelaySink>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let store = TimedStore::new(store);
+        let writes = Arc::new(WriteGate::default());
+        let store = TimedStore::new(store, writes.clone());
         let store_account = store.account();
         let store: Arc<dyn Store> = Arc::new(store);
         limits.guild.seed ^= u64::from_le_bytes(tokens::random_bytes());
@@ -222,7 +223,6 @@ impl Node {
         let commits = Arc::new(Commits::default());
         let canaries = Arc::new(CanaryCounters::default());
         let failure = Arc::new(Notify::new());
-        let writes = Arc::new(WriteGate::default());
         let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, origins.workers_max());
@@ -323,12 +323,23 @@ impl Node {
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
+    /// The reason of a refused write, if the node knows it.
+    fn explain<T>(&self, may_write: bool, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        match answer {
+            Err(Refusal::Unavailable) if may_write && self.writes_stopped() == Some(WritesStopped::Full) => {
+                Err(Refusal::DiskFull)
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends a command to a guild, which is loaded first if necessary. Returns the reply once all changes of the
     /// command are durable. Dropping the future cancels the command if the guild has not begun with it.
     ///
     /// # Errors
     /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
-    /// not be made durable. In the last case they may have been made all the same: read before trying again.
+    /// not be made durable, then `DiskFull` if that is why. In the last case they may have been made all the same: read
+    /// before trying again.
     pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
         self.run(guild_id, actor, request.into_command()).await.and_then(reply_to::<R>)
     }
@@ -336,9 +347,10 @@ impl Node {
     /// `command` without its types, so that it is compiled once and not for each request.
     async fn run(&self, guild_id: GuildId, actor: Actor, command: Command) -> Answer {
         let (answer, receiver) = oneshot::channel();
-        let trace = CommandTrace::of_request();
+        let (trace, may_write) = (CommandTrace::of_request(), command.may_write());
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });
-        self.request(guild_id, input, receiver).await
+        let answer = self.request(guild_id, input, receiver).await;
+        self.explain(may_write, answer)
     }
 
     /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that
@@ -370,7 +382,8 @@ impl Node {
         }
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
-        self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver).await?;
+        let created = self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver);
+        self.explain(true, created.await)?;
         Ok(guild_id)
     }
 
@@ -396,8 +409,8 @@ impl Node {
         self.inner.links.renewed(self.inner.clock.now().unix, message)
     }
 
-    /// Refuses commands that write, or accepts them again: for a caller that watches the free disk space. Commands in
-    /// progress complete.
+    /// Refuses writes that are no deletions, or accepts them again: for a caller that watches the free disk space.
+    /// Commands in progress complete.
     pub fn hold_writes(&self, held: bool) {
         self.inner.writes.hold(held);
     }

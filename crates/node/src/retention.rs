@@ -157,7 +157,7 @@ impl Node {
         match self.command(age.guild_id, Actor::System, command).await {
             Ok(_) => {}
             // The guild is overloaded or its disk is full: the next pass tries again.
-            Err(Refusal::Unavailable) => {
+            Err(Refusal::Unavailable | Refusal::DiskFull) => {
                 tracing::warn!(channel_id = %age.channel_id, "expired messages of a channel were left for the next pass");
                 return Ok(0);
             }

@@ -28,7 +28,7 @@ use std::{
 };
 
 /// Kind of the log's records. Their ids are random.
-const LOG: &str = "revocation";
+pub(crate) const LOG: &str = "revocation";
 const PAGE: u32 = 1_000;
 /// How long an entry stays.
 const KEPT_MS: u64 = 3_600_000;

@@ -47,8 +47,8 @@ const CLOCKS_DIFFER_MS: i64 = 60_000;
 /// Numbers up to this are exact in every JSON parser.
 const GENERATION_MAX: u64 = (1 << 53) - 1;
 /// Kinds of records: user tokens that were revoked, with when they would have ended; and the floors of accounts.
-const REVOKED: &str = "revoked_token";
-const FLOOR: &str = "token_floor";
+pub(crate) const REVOKED: &str = "revoked_token";
+pub(crate) const FLOOR: &str = "token_floor";
 const TOKENS_PER_PAGE: u32 = 256;
 const SWEEP_COUNT: u32 = 8;
 

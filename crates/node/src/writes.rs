@@ -1,15 +1,19 @@
-//! Write gate: while the store accepts no writes, commands that write are refused before a guild handles them.
+//! Write gate: while the store accepts no writes, they are refused before a guild or the store handles them.
 //!
 //! Owns        the state whether writes are stopped, because the disk is full or the database is away, and the task
 //!             that checks when the store accepts them again.
 //! Why         a guild whose commit failed is loaded again, and its sessions see an outage. Without the gate every
 //!             message on a full disk would cause that; with it guilds stay loaded, and reads and events without a
 //!             write continue.
-//! Doors       `failed` after a commit that found no room or no database; `hold` for a caller that watches the free
-//!             space; `are_stopped` before a command.
-//! Invariants  W1 a stop after a failure ends only when the store has committed something since. (tests `s21_3_*`)
+//! Doors       `failed` after a write that found no room or no database; `hold` for a caller that watches the free
+//!             space; `refuses` before a command of a guild; `check` before any other write (`TimedStore`).
+//! Invariants  W1 a stop after a failure ends only when the store has committed something since. W2 while the disk is
+//!             full nothing is written but deletions, revocations, and what records them. Guilds' own commits pass:
+//!             they are of commands that were accepted before. (tests `s21_3_*`)
 //! Limits      one probe at a time, every `PROBE`.
 
+use crate::{revocations, tokens};
+use guildhall_guild::{Command, Write};
 use guildhall_store::{Store, StoreError};
 use std::{
     sync::{
@@ -23,6 +27,10 @@ use tokio::runtime::Handle;
 const PROBE: Duration = Duration::from_millis(500);
 /// Kind and id of the record that a probe writes.
 const PROBE_RECORD: (&str, &[u8]) = ("probe", b"disk");
+/// Kinds of the records that deletions and revocations write: of tokens, of the jobs that delete accounts, and of the
+/// backend API's audit log.
+const DELETING_RECORDS: [&str; 6] =
+    [PROBE_RECORD.0, tokens::REVOKED, tokens::FLOOR, revocations::LOG, "job", "v1_audit"];
 
 /// Why the node refuses writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +75,22 @@ impl WriteGate {
         self.stopped().is_some()
     }
 
+    /// Whether a command may not reach its guild now. Deletions may while the disk has its reserve; when it has nothing
+    /// at all, their commits would fail and restart the guild.
+    pub(crate) fn refuses(&self, command: &Command) -> bool {
+        command.may_write()
+            && (self.failed.load(Ordering::Acquire) != 0 || self.held.load(Ordering::Acquire) && !command.is_deletion())
+    }
+
+    /// # Errors
+    /// `Full` while the disk is. A database that is away answers for itself.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self.stopped() {
+            Some(WritesStopped::Full) => Err(StoreError::Full(None)),
+            Some(WritesStopped::Unreachable) | None => Ok(()),
+        }
+    }
+
     pub(crate) fn hold(&self, held: bool) {
         self.held.store(held, Ordering::Release);
     }
@@ -103,4 +127,32 @@ impl WriteGate {
             }
         });
     }
+}
+
+/// Whether the batch adds data. An account without a name is one that is deleted.
+pub(crate) fn adds_data(writes: &[Write]) -> bool {
+    writes.iter().any(|write| match write {
+        Write::PutUser(user) => !user.is_deleted(),
+        Write::PutGuild(_)
+        | Write::PutRole(..)
+        | Write::PutChannel(_)
+        | Write::PutMember(..)
+        | Write::PutResource(..)
+        | Write::PutMessage(_)
+        | Write::AddReaction(..) => true,
+        Write::DeleteGuild(_)
+        | Write::DeleteRole(..)
+        | Write::DeleteChannel(..)
+        | Write::DeleteMember(..)
+        | Write::DeleteResource(..)
+        | Write::DeleteResources(..)
+        | Write::DeleteMessage(..)
+        | Write::RemoveReaction(..)
+        | Write::ClearReactions(..) => false,
+    })
+}
+
+/// Whether a record is of something new.
+pub(crate) fn adds_record(kind: &str) -> bool {
+    !DELETING_RECORDS.contains(&kind)
 }

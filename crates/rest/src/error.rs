@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::Refusal;
+use guildhall_guild::{DISK_FULL, Refusal};
 use guildhall_http_kit::{BodyFault, ErrorAnswer, FieldError, FieldErrors, NOT_FOUND, OverQuota, Retry, over_quota};
 use guildhall_media::{CommandError, MediaError};
 use guildhall_store::StoreError;
@@ -84,9 +84,12 @@ pub(crate) enum ApiError {
     /// This node of a cluster has no lease, so it checks no tokens.
     #[error("503: Service Unavailable. This node is cut off from its cluster: use another one, or wait")]
     NoLease,
+    /// The disk is full.
+    #[error("503: Service Unavailable: {DISK_FULL}")]
+    DiskFull,
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// A file or picture is refused.
     #[error(transparent)]
     Media(Box<MediaError>),
@@ -125,8 +128,9 @@ impl ApiError {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
             }
             Self::Coded { status, code, .. } => (*status, *code),
-            Self::Overloaded | Self::NoLease | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
-            Self::Store(error) if error.is_full() || error.is_unreachable() => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Overloaded | Self::DiskFull | Self::NoLease | Self::OverQuota(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, 0)
+            }
             Self::Media(error) => error.status_and_code(),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
@@ -148,7 +152,7 @@ impl CommandError for ApiError {
     fn is_unsettled(&self) -> bool {
         match self {
             Self::Refused(Refusal::Unavailable | Refusal::Internal) => true,
-            Self::Overloaded | Self::Store(_) | Self::Bug(_) => true,
+            Self::Overloaded | Self::DiskFull | Self::Store(_) | Self::Bug(_) => true,
             Self::Media(error) => error.is_unsettled(),
             _ => false,
         }
@@ -170,7 +174,21 @@ impl From<Refusal> for ApiError {
                 Self::Form(FieldErrors::at(field, fault))
             }
             Refusal::Unavailable => Self::Overloaded,
+            Refusal::DiskFull => Self::DiskFull,
             other => Self::Refused(other),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        // The node logs a full disk, and the store the outage of its server, once.
+        if error.is_full() {
+            Self::DiskFull
+        } else if error.is_unreachable() {
+            Self::Overloaded
+        } else {
+            Self::Store(error)
         }
     }
 }
@@ -212,8 +230,7 @@ impl IntoResponse for ApiError {
             return (*error).into_response();
         }
         match &self {
-            // The store itself logs the outage of its server, once.
-            Self::Store(error) if !error.is_unreachable() => {
+            Self::Store(error) => {
                 tracing::error!(error = error as &dyn std::error::Error, "the store failed a request");
             }
             Self::Bug(what) => tracing::error!(what, "a guild's reply had the wrong type"),
@@ -252,6 +269,10 @@ mod tests {
         check(Refusal::UnknownChannel, 404, json!({"message": "Unknown Channel", "code": 10003})).await;
         check(Refusal::EmptyMessage, 400, json!({"message": "Cannot send an empty message", "code": 50006})).await;
         check(Refusal::Unavailable, 503, json!({"message": "503: Service Unavailable", "code": 0})).await;
+        let full = json!({"message": "503: Service Unavailable: the disk is full: writes are refused, reads and deletions continue",
+                          "code": 0});
+        check(Refusal::DiskFull, 503, full.clone()).await;
+        check(StoreError::Full(None), 503, full).await;
         let reply = json!({"message": "Invalid Form Body", "code": 50035, "errors":
             {"message_reference": {"_errors": [{"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}]}}});
         check(Refusal::UnknownReference, 400, reply).await;
@@ -264,7 +285,7 @@ mod tests {
             (503, &"1".parse().unwrap())
         );
         let closed = json!({"message": "500: Internal Server Error", "code": 0});
-        check(ApiError::Store(StoreError::Closed), 500, closed).await;
+        check(StoreError::Closed, 500, closed).await;
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod dashboard;
 mod delete_user;
+mod disk_full;
 mod external_ids;
 mod import;
 mod roles_bulk;

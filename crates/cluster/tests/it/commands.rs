@@ -508,6 +508,7 @@ pub fn refusals() -> Vec<Refusal> {
         SlowMode => Refusal::SlowMode { retry_after_ms: u64::MAX };
         Changed => Refusal::Changed;
         Unavailable => Refusal::Unavailable;
+        DiskFull => Refusal::DiskFull;
         Internal => Refusal::Internal;
     }
 }

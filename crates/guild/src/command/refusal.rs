@@ -14,6 +14,8 @@ type FieldName = &'static str;
 const FIELD_NAMES_MAX: usize = 256;
 /// A longer name is replaced, too.
 const FIELD_NAME_BYTES_MAX: usize = 64;
+/// What a full disk means to callers.
+pub const DISK_FULL: &str = "the disk is full: writes are refused, reads and deletions continue";
 const OTHER_FIELD: FieldName = "request";
 
 static FIELD_NAMES: Mutex<BTreeSet<FieldName>> = Mutex::new(BTreeSet::new());
@@ -216,6 +218,9 @@ pub enum Refusal {
     /// The guild cannot be loaded, or its worker is overloaded: retry.
     #[error("Service Unavailable")]
     Unavailable,
+    /// As `Unavailable`, because the disk is full. The node of the caller says so; guilds and other nodes do not.
+    #[error("{DISK_FULL}")]
+    DiskFull,
     /// The guild's reply has another type than the request names: a bug. The command may have been applied.
     #[error("500: Internal Server Error")]
     Internal,
@@ -284,7 +289,7 @@ impl Refusal {
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
             Self::Changed => (409, 0),
-            Self::Unavailable => (503, 0),
+            Self::Unavailable | Self::DiskFull => (503, 0),
             Self::Internal => (500, 0),
         }
     }

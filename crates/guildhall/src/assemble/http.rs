@@ -14,6 +14,7 @@ use crate::{
 };
 use axum::Router;
 use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};
+use guildhall_guild::DISK_FULL;
 use guildhall_http_kit::{RestAccount, observe, ops_router};
 use guildhall_media::files_router;
 use guildhall_node::{Node, WritesStopped};
@@ -198,7 +199,7 @@ fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<()
     }
     match node.writes_stopped() {
         Some(WritesStopped::Unreachable) => Err(AWAY),
-        Some(WritesStopped::Full) => Err("the disk is full: writes are refused, reads continue"),
+        Some(WritesStopped::Full) => Err(DISK_FULL),
         None if store.is_away() => Err(AWAY),
         None => Ok(()),
     }

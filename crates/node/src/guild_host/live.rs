@@ -27,7 +27,7 @@ const LOADS_PER_COMMAND_MAX: u8 = 4;
 impl GuildHost {
     pub(super) fn execute(&mut self, cx: &mut Context<'_>, input: Input) {
         match input {
-            Input::Command(request) if request.command.may_write() && cx.jobs.writes.are_stopped() => {
+            Input::Command(request) if cx.jobs.writes.refuses(&request.command) => {
                 self.refuse(cx, request.answer, Refusal::Unavailable);
             }
             Input::Command(request) => self.command(cx, request),

@@ -3,6 +3,7 @@
 mod bodies;
 mod bootstrap;
 mod channels;
+mod disk_full;
 mod files;
 mod limits;
 mod members;
