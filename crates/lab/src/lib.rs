@@ -6,10 +6,11 @@
 //!             `guildhall::dictionaries`.
 #![forbid(unsafe_code)]
 
+mod anonymous;
 mod samples;
 mod tables;
 mod traffic;
 
-pub use samples::{samples_of_file, samples_of_traffic, train_dictionary};
+pub use samples::{Recording, SAMPLES_MIN, samples_of_traffic, train_dictionary};
 pub use tables::{TablesArgs, train_tables};
 pub use traffic::{TrafficKind, scope_of};

@@ -5,7 +5,7 @@ use crate::dictionaries;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use guildhall_codec::{DICTIONARY_BYTES, Dictionary, Encoding};
-use guildhall_lab::{TrafficKind, samples_of_file, samples_of_traffic};
+use guildhall_lab::{Recording, SAMPLES_MIN, TrafficKind, samples_of_traffic};
 use guildhall_traffic::Chat;
 use std::{fs, path::PathBuf};
 
@@ -18,6 +18,8 @@ Examples:
   # From recorded messages:
   guildhall dictionary train --samples recorded.ndjson --out dictionaries
   guildhall dictionary show dictionaries
+  # All of its text, before it is served:
+  guildhall dictionary show --content dictionaries
   guildhall serve --set codec.dictionaries_dir=dictionaries
 
 A dictionary's file is named by the hash of its bytes. Training again adds
@@ -26,7 +28,11 @@ such clients with 4002, and a reason that says what to do.
 
 --samples takes one whole message per line, as a client receives it:
   {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}
-Leave out private messages: the node serves a dictionary to everybody.";
+The node serves a dictionary to everybody, without a token. So every text of a
+recording and every number with more than five digits (ids, names, contents,
+tokens, URLs, hashes, times) is replaced by an invented one of the same length.
+What remains: the names of fields, numbers up to five digits, and words of the
+protocol such as \"online\". Events of your backend are left out.";
 
 /// `guildhall dictionary`.
 #[derive(Debug, Args)]
@@ -43,6 +49,9 @@ enum DictionaryCommand {
     Show {
         /// Folder of the dictionaries
         dir: PathBuf,
+        /// Print the content of each as well
+        #[arg(long)]
+        content: bool,
     },
 }
 
@@ -55,15 +64,18 @@ struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     chat: Option<PathBuf>,
     /// Train on these messages instead; may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "chat", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "chat"])]
     samples: Vec<PathBuf>,
+    /// Train on fewer than 3,000 recorded messages, as a test does
+    #[arg(long, requires = "samples")]
+    allow_few_samples: bool,
     /// Encoding that the dictionary is for
     #[arg(long, value_enum, default_value_t = For::Both)]
     encoding: For,
     /// Largest size of the dictionary, bytes
     #[arg(long, value_name = "BYTES", default_value_t = DICTIONARY_BYTES)]
     bytes: usize,
-    /// Seed of the synthetic traffic
+    /// Seed of the synthetic traffic, and of what replaces texts of --samples
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Folder for the dictionaries, created if missing
@@ -81,9 +93,14 @@ enum For {
 pub(super) fn run(args: &DictionaryArgs) -> Result<(), Failure> {
     match &args.command {
         DictionaryCommand::Train(args) => train(args),
-        DictionaryCommand::Show { dir } => {
+        DictionaryCommand::Show { dir, content } => {
             let known = dictionaries::load(dir).map_err(|error| Failure::Other(anyhow!(error)))?;
-            known.iter().for_each(|known| say(&line(known.encoding, &known.dictionary)));
+            for known in known.iter() {
+                say(&line(known.encoding, &known.dictionary));
+                if *content {
+                    say(&text_of(known.dictionary.bytes()));
+                }
+            }
             Ok(())
         }
     }
@@ -108,21 +125,62 @@ fn train(args: &TrainArgs) -> Result<(), Failure> {
             Chat::parse(&text).with_context(|| path.display().to_string()).map_err(Failure::Usage)?
         }
     };
+    let recording = if args.samples.is_empty() { None } else { Some(recording(args)?) };
     for encoding in encodings {
-        let samples = if args.samples.is_empty() {
-            samples_of_traffic(args.traffic.kind(), args.seed, &chat, *encoding)?
-        } else {
-            let mut samples = Vec::new();
-            for path in &args.samples {
-                let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-                let read = samples_of_file(&text, *encoding).with_context(|| path.display().to_string());
-                samples.extend(read.map_err(Failure::Usage)?);
-            }
-            samples
+        let samples = match &recording {
+            None => samples_of_traffic(args.traffic.kind(), args.seed, &chat, *encoding)?,
+            Some(recording) => recording.samples(*encoding)?,
         };
         let trained = Dictionary::train(&samples, args.bytes).map_err(|error| Failure::Usage(anyhow!(error)))?;
         dictionaries::store(&args.out, *encoding, &trained)?;
         say(&line(*encoding, &trained));
     }
     Ok(())
+}
+
+/// Reads the recordings, and tells what a dictionary of them contains.
+fn recording(args: &TrainArgs) -> Result<Recording, Failure> {
+    let mut texts = Vec::new();
+    for path in &args.samples {
+        texts.push(fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?);
+    }
+    let files = args.samples.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let read = Recording::read(texts.iter().map(String::as_str), args.seed).with_context(|| files.clone());
+    let recording = read.map_err(Failure::Usage)?;
+    let counts = recording.counts();
+    let count: usize = counts.iter().map(|(_, count)| count).sum();
+    let names: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    eprintln!("{files}: {count} messages ({})", names.join(", "));
+    if recording.own_count + recording.long_count > 0 {
+        let Recording { own_count, long_count, .. } = recording;
+        eprintln!("left out: {own_count} events of a backend's own, {long_count} of more than 16 KiB");
+    }
+    eprintln!(
+        "what the dictionary keeps: names of fields, numbers up to five digits, words of the protocol. All other texts \
+         and numbers are invented. `guildhall dictionary show --content` prints it"
+    );
+    if count < SAMPLES_MIN && !args.allow_few_samples {
+        return Err(Failure::Usage(anyhow!(
+            "{count} messages are too few for a dictionary, which needs {SAMPLES_MIN}: record for longer, or leave \
+             --samples out to train on generated traffic (--allow-few-samples is for tests)"
+        )));
+    }
+    if count < SAMPLES_MIN {
+        eprintln!("WARNING: {count} messages are too few: do not serve this dictionary, it saves little or nothing");
+    }
+    Ok(recording)
+}
+
+/// Printable ASCII as it is, other runs of bytes as a dot, in lines.
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' => text.push(char::from(*byte)),
+            _ if text.ends_with('·') => {}
+            _ => text.push('·'),
+        }
+    }
+    text.push('\n');
+    text
 }
