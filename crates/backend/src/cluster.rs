@@ -96,6 +96,13 @@ fn membership(v1: &V1) -> Result<&Arc<Membership>, V1Error> {
     v1.node.membership().ok_or_else(|| V1Error::not_found("cluster: cluster.nats_url is not set"))
 }
 
+/// The member with this number or name.
+pub(super) fn number_of(membership: &Membership, node: &str) -> Option<NodeNumber> {
+    let members = membership.members();
+    let found = members.iter().find(|(number, record)| number.0.to_string() == node || record.name == node);
+    found.map(|(number, _)| *number)
+}
+
 /// Reads the state of the cluster
 #[utoipa::path(get, path = "/v1/cluster", tag = "cluster", responses((status = 200, body = ClusterBody)))]
 pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Json<ClusterBody> {
@@ -131,20 +138,17 @@ pub(super) async fn owner(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path
 /// Stops a node of the cluster
 ///
 /// As `POST /v1/node/drain` at that node: its guilds move to the others, its clients reconnect, and the process ends.
-/// The answer comes before that.
-#[utoipa::path(post, path = "/v1/cluster/nodes/{number}/drain", tag = "cluster", params(("number" = String, Path)),
+/// The answer comes before that. `node` is a number or a name (`cluster.node_name`).
+#[utoipa::path(post, path = "/v1/cluster/nodes/{node}/drain", tag = "cluster", params(("node" = String, Path)),
     responses((status = 202, description = "The node drains"),
     (status = 404, description = "There is no such node, or this one is alone", body = V1Error),
     (status = 409, description = "The node does not answer, or cannot be stopped from here", body = V1Error)))]
 pub(super) async fn drain(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
     let membership = membership(&v1)?;
-    let number = path.text("number").parse().map(NodeNumber).map_err(|_| V1Error::not_found("node"))?;
+    let number = number_of(membership, path.text("node")).ok_or_else(|| V1Error::not_found("node"))?;
     if membership.number() == number {
         v1.in_time(v1.reports.drain()).await??;
         return Ok(StatusCode::ACCEPTED);
-    }
-    if !membership.numbers().contains(&number) {
-        return Err(V1Error::not_found("node"));
     }
     match membership.ask(number, &DrainQuestion).await {
         Some(Ok(())) => Ok(StatusCode::ACCEPTED),

@@ -9,12 +9,14 @@
 use crate::{
     cluster,
     database::{Options, options},
+    exposure::exposed,
     files::bucket,
     open_files, preflight,
+    start_error::chain,
 };
 use guildhall_files::FileStorage as _;
 use guildhall_model::{Id, timestamp_of};
-use guildhall_settings::{Config, DatabaseCheck, UploadMode};
+use guildhall_settings::{Config, DatabaseCheck, Loaded, UploadMode};
 use guildhall_store::{DATABASE_FILE, Inspection, PostgresOptions, StoreError, inspect, inspect_postgres};
 use guildhall_telemetry::{certificate::ends_at, disk::DiskUse, memory::MemoryReader};
 use std::{
@@ -81,8 +83,9 @@ const CLOCK_BEHIND_MS_MAX: i64 = 60_000;
 const BACKLOG_MIN: u64 = 1024;
 
 /// Runs all checks.
-pub async fn examine(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![configuration(config)];
+pub async fn examine(loaded: &Loaded) -> Vec<Finding> {
+    let config = &loaded.config;
+    let mut findings = configuration(loaded);
     findings.push(private(&config.store.dir));
     findings.extend(config.store.sqlite_dir().filter(|dir| *dir != config.store.dir).map(private));
     findings.extend(database(config).await);
@@ -118,11 +121,16 @@ async fn cluster(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn configuration(config: &Config) -> Finding {
-    match preflight::check(config) {
-        Ok(()) => fine("configuration", "everything that it names can be opened"),
-        Err(error) => wrong("configuration", chain(&error)),
+/// Files that the configuration names, and who can read its secrets.
+fn configuration(loaded: &Loaded) -> Vec<Finding> {
+    const WHAT: &str = "configuration";
+    let mut findings: Vec<_> =
+        preflight::faults(&loaded.config).iter().map(|error| wrong(WHAT, chain(error))).collect();
+    if findings.is_empty() {
+        findings.push(fine(WHAT, "everything that it names can be opened"));
     }
+    findings.extend(exposed(loaded).iter().map(|exposed| warning("secrets", exposed.to_string())));
+    findings
 }
 
 fn private(dir: &Path) -> Finding {
@@ -398,16 +406,6 @@ fn certificate_at(path: &Path, ends_s: i64, now_s: i64) -> Finding {
 
 fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

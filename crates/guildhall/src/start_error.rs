@@ -14,6 +14,9 @@ use std::{io, net::SocketAddr, path::PathBuf};
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// More than one of the others.
+    #[error("{} things are wrong:{}", .0.len(), lines(.0))]
+    Several(Vec<StartError>),
     /// The port is in use, or needs privileges.
     #[error("cannot listen on {listen}{}", listen_hint(source))]
     Listen {
@@ -33,7 +36,7 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// A secret's file cannot be read.
+    /// A file cannot be read that a setting names, as that of a secret.
     #[error("{setting}: {} cannot be read", .path.display())]
     SecretFile {
         /// Which setting names it.
@@ -139,6 +142,22 @@ impl From<TracesError> for StartError {
     }
 }
 
+/// Each error with its sources on a line of its own.
+fn lines(errors: &[StartError]) -> String {
+    errors.iter().map(|error| format!("\n  {}", chain(error))).collect()
+}
+
+/// An error with its sources.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
 fn listen_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AddrInUse => ": choose another port, or 0 for any that is free (--listen 127.0.0.1:0)",
@@ -155,6 +174,7 @@ impl StartError {
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
+            Self::Several(errors) => errors.iter().any(Self::is_configuration),
             Self::Store(error) => matches!(error, StoreError::DataDir { .. } | StoreError::Readable { .. }),
             Self::StoreUrlFile { .. }
             | Self::SecretFile { .. }

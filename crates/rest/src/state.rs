@@ -70,6 +70,8 @@ pub struct ApiState {
     pub node: Node,
     /// Where clients find the gateway: `scheme://host[:port]`, without path, query or slash at the end.
     pub gateway_url: Arc<str>,
+    /// The URL is that of this machine alone, because nothing says how others reach the node.
+    pub is_gateway_url_local: bool,
     /// Sizes and rates of requests.
     pub limits: ApiLimits,
     /// Form of channels that the caller cannot view.
@@ -91,6 +93,7 @@ const PLACES_SHARE: usize = 4;
 pub(crate) struct Api {
     pub node: Node,
     pub gateway_url: Arc<str>,
+    pub is_gateway_url_local: bool,
     pub limits: ApiLimits,
     pub hidden_channels: HiddenChannels,
     pub session_starts: Arc<dyn SessionStarts>,
@@ -118,6 +121,7 @@ impl Api {
         Self {
             gateway_url: state.gateway_url.trim_end_matches('/').into(),
             rates: RateLimits::new(state.limits.clone()),
+            is_gateway_url_local: state.is_gateway_url_local,
             in_flight: semaphore(state.limits.requests_in_flight_max),
             places: Quota::new(places_max, places_max.div_ceil(PLACES_SHARE)),
             body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),

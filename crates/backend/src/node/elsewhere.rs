@@ -14,6 +14,7 @@ use super::super::{
     V1,
     audit::{self, Made},
     caller::{AnyScope, Caller, Granted},
+    cluster::number_of,
     error::V1Error,
 };
 use axum::{
@@ -279,11 +280,9 @@ fn find<'a>(v1: &'a V1, node: &str) -> Result<Option<(&'a Arc<Membership>, NodeN
     let Some(membership) = v1.node.membership() else {
         return Err(V1Error::field("node", "This node is alone: cluster.nats_url is not set."));
     };
-    let members = membership.members();
-    let found = members.iter().find(|(number, record)| number.0.to_string() == node || record.name == node);
-    match found {
-        Some((number, _)) if *number == membership.number() => Ok(None),
-        Some((number, _)) => Ok(Some((membership, *number))),
+    match number_of(membership, node) {
+        Some(number) if number == membership.number() => Ok(None),
+        Some(number) => Ok(Some((membership, number))),
         None => Err(V1Error::field("node", "There is no such node: `GET /v1/cluster` lists them.")),
     }
 }

@@ -129,6 +129,7 @@ impl Routes<'_> {
             limits: api_limits(self.config),
             hidden_channels: hidden_channels(self.config),
             clock: Arc::new(NodeClock(clock)),
+            is_gateway_url_local: ports.is_url_local(self.config),
             session_starts: Arc::new(GateStarts { gate, accounts, clock }),
             files: files.clone(),
         })

@@ -1,7 +1,7 @@
 //! Listen: the ports of a node, and the URL that clients are given.
 
 use crate::{open_files::Places, start_error::StartError, tls};
-use guildhall_settings::GatewayUrl;
+use guildhall_settings::{Config, GatewayUrl};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -24,6 +24,13 @@ pub(super) struct Ports {
     pub tls: Option<tls::Pair>,
     /// WebSocket URL for clients, without a trailing slash.
     pub gateway_url: String,
+}
+
+impl Ports {
+    /// Whether nothing says how other machines reach the node: it listens on every address.
+    pub fn is_url_local(&self, config: &Config) -> bool {
+        config.server.public_url.is_none() && self.local_addr.ip().is_unspecified()
+    }
 }
 
 /// The listener, and its address with the real port.

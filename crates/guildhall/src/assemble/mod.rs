@@ -188,7 +188,7 @@ fn open_ports(config: &Config, guards: &mut Guards) -> Result<Ports, StartError>
     if config.server.public_url.is_none() && local_addr.ip().is_unspecified() {
         tracing::warn!(
             gateway_url,
-            "clients on other machines are sent to an address of this one: set server.public_url to the URL they use"
+            "clients on other machines get no URL of the gateway (421), and resume at this one: set server.public_url"
         );
     }
     Ok(Ports { places, listener, local_addr, admin, tls, gateway_url })

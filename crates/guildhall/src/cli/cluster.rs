@@ -14,6 +14,8 @@ Examples:
   guildhall cluster guild 1100000000000000001 --key-file top.key
   # Take node 2 out: its guilds move, its clients reconnect, it ends:
   guildhall cluster drain 2 --server http://10.0.0.5:8080
+  # The same by its name (cluster.node_name):
+  guildhall cluster drain berlin-2
 
 `status` and `guild` need the scope `read`, `drain` the scope `write`.
 See docs/cluster.md.";
@@ -39,8 +41,8 @@ enum ClusterCommand {
     },
     /// Stop a node: others take over its guilds
     Drain {
-        /// Number of the node, as `status` prints it
-        node: u8,
+        /// Number or name of the node, as `status` prints them
+        node: String,
         #[command(flatten)]
         asked: Asked,
     },
@@ -93,11 +95,23 @@ pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> 
             }
         }
         ClusterCommand::Drain { node, asked: Asked { remote } } => {
-            remote.asking(environment)?.post(&format!("/v1/cluster/nodes/{node}/drain")).await?;
+            remote.asking(environment)?.post(&format!("/v1/cluster/nodes/{}/drain", segment(&node))).await?;
             say(&format!("node {node} drains; `guildhall cluster status` shows when it has left\n"));
         }
     }
     Ok(())
+}
+
+/// A text as one segment of a path.
+fn segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => segment.push(char::from(byte)),
+            _ => drop(write!(segment, "%{byte:02X}")),
+        }
+    }
+    segment
 }
 
 fn table(status: &Status) -> String {
@@ -129,6 +143,12 @@ fn table(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_one_segment() {
+        assert_eq!(segment("berlin-1"), "berlin-1");
+        assert_eq!(segment("a/b ?é."), "a%2Fb%20%3F%C3%A9%2E");
+    }
 
     #[test]
     fn the_table_lines_up() {

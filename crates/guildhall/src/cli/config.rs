@@ -1,7 +1,7 @@
 //! `guildhall config`: the configuration, explained.
 
 use super::{Common, Failure, load_config, say};
-use crate::preflight;
+use crate::{exposure::exposed, preflight};
 use clap::{Args, Subcommand};
 use guildhall_settings::{Sources, default_toml, effective_toml, read_file};
 use std::path::PathBuf;
@@ -18,8 +18,9 @@ Examples:
   # All settings with units, limits and defaults, commented out:
   guildhall config default > guildhall.toml
 
-`check` opens every file that the configuration names, as `serve` does, and
-exits with 2 where `serve` would. Secrets are never printed.";
+`check` opens every file that the configuration names, as `serve` does, prints
+everything that is wrong, and exits with 2 where `serve` would. It warns about
+secrets that other users of this machine can read, and never prints them.";
 
 /// Arguments of `config`.
 #[derive(Args, Debug)]
@@ -49,6 +50,7 @@ enum What {
 fn check(sources: &Sources) -> Result<(), Failure> {
     let loaded = load_config(sources)?;
     preflight::check(&loaded.config).map_err(|error| Failure::Usage(error.into()))?;
+    exposed(&loaded).iter().for_each(|exposed| eprintln!("warning: {exposed}"));
     say(&effective_toml(&loaded));
     say(&match &sources.file {
         Some((path, _)) => format!("\n# {} is fine\n", path.display()),

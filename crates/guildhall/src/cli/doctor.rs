@@ -11,8 +11,8 @@ Examples:
   guildhall doctor --config /etc/guildhall/guildhall.toml
   guildhall doctor --data /var/lib/guildhall
 
-Checks the configuration and every file that it names, the data directory's
-access rights, every page of the database, the clock, files, the disk, sockets,
+Checks the configuration and every file that it names, who can read its
+secrets, the data directory's access rights, every page of the database, the clock, files, the disk, sockets,
 the kernel, memory, and the expiry of the certificate. It changes nothing, and
 may run while the node runs; run it as the node's user. The exit code is 1 if
 a check says WRONG.";
@@ -29,8 +29,8 @@ pub struct DoctorArgs {
 
 pub(super) async fn run(args: DoctorArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
-    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
-    let findings = doctor::examine(&config).await;
+    let loaded = load_config(&args.common.sources(environment, flags, true)?)?;
+    let findings = doctor::examine(&loaded).await;
     let mut text = String::new();
     for finding in &findings {
         let _ = writeln!(text, "{finding}");

@@ -99,7 +99,9 @@ impl Server {
             ConnectError::Tcp(error) => anyhow::Error::new(error).context(format!("no node answers at {authority}")),
             ConnectError::Name(error) => anyhow::Error::new(error).context(format!("{host} is no host name")),
             ConnectError::Tls(error) => anyhow::Error::new(error).context(format!(
-                "{authority} was not trusted: its certificate must name {host}, and be signed by the system's roots or --ca FILE"
+                "{authority} was not trusted: its certificate must name {host} (subjectAltName), and be in the file of \
+                 --ca or signed by a certificate there; without --ca, by one that this system trusts. docs/operations/\
+                 recipes.md, \"TLS\", has the command that makes one for tests"
             )),
         })?;
         Ok(handshake(stream).await?)

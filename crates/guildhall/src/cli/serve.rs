@@ -1,7 +1,10 @@
 //! `guildhall serve`: runs a node until a signal stops it. SIGHUP makes it read its configuration again.
 
 use super::{Common, Failure, flags, load_config, start_failure};
-use crate::assemble::{RunningNode, assemble};
+use crate::{
+    assemble::{RunningNode, assemble},
+    exposure::{Exposed, exposed},
+};
 use anyhow::anyhow;
 use clap::Args;
 use guildhall_backend::{ActionFault, Reloaded};
@@ -80,6 +83,10 @@ pub(super) async fn run(
     let allocator = if cfg!(feature = "jemalloc") { "jemalloc" } else { "system" };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), allocator, config = %changed_line(&loaded), "starting");
     tracing::debug!(config = %effective_line(&loaded), "all settings");
+    for Exposed { setting, path, mode } in exposed(&loaded) {
+        let (path, mode) = (path.display(), format!("{mode:o}"));
+        tracing::warn!(setting, %path, mode, "other users can read this file, which has a secret: run chmod go= on it");
+    }
     let mut running = assemble(&loaded.config).await.map_err(|error| start_failure(error.into()))?;
     running.set_ready();
     let admin_listen = running.admin_addr.map(tracing::field::display);

@@ -47,6 +47,28 @@ fn what_keeps_a_node_from_starting_is_found_by_config_check() {
     check(&format!("[codec]\ndictionaries_dir = {:?}", at("wrong")), "is not named");
     check(&format!("[store]\ndir = {file:?}"), "must be a directory");
     check(&format!("[store]\ndir = {:?}", at("file/below")), "must be a directory");
+    check("[store]\ndir = \"/proc/nope\"", "/proc/nope cannot be used");
+    check(&format!("[auth]\njwks_ca_file = {none:?}"), "auth.jwks_ca_file: ");
+    check(&format!("[cluster]\nnats_credentials_file = {none:?}"), "cluster.nats_credentials_file: ");
+    check(&format!("[cluster]\nnats_ca_file = {none:?}"), "cluster.nats_ca_file: ");
+    check(&format!("[uploads]\ns3_ca_file = {none:?}"), "uploads.s3_ca_file: ");
+    check(&format!("[log]\naccess_file = {:?}", at("none/access.log")), "log.access_file: ");
+    check("[cluster]\nnats_url = \"nats://127.0.0.1:1\"", "the database is SQLite");
+    // All at once.
+    let many = format!(
+        "[tls]\ncert_file = {none:?}\nkey_file = {none:?}\n[auth]\njwt_audience = \"a\"\njwks_file = {none:?}\n\
+         admin_key_file = {none:?}\n[codec]\ndictionaries_dir = {none:?}\n[store]\ndir = \"/proc/nope\"\n"
+    );
+    for told in [
+        "5 things are wrong",
+        "tls.cert_file",
+        "auth.jwks_file",
+        "auth.admin_key_file",
+        "dictionaries_dir",
+        "/proc/nope",
+    ] {
+        check(&many, told);
+    }
 }
 
 #[test]

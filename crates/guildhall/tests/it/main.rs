@@ -21,6 +21,7 @@ mod metrics;
 #[path = "../../../bus/tests/it/nats_server.rs"]
 mod nats_server;
 mod nodes;
+mod operators;
 mod places;
 mod postgres;
 #[expect(dead_code, reason = "the store's tests use more of it")]

@@ -5,7 +5,7 @@ use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream},
     nats_server::NatsServer,
     postgres_server::PostgresServer,
-    support::{Http, Process, Wait, connect, guildhall, metric, run_to_end, serve_by, wait_for, wait_until},
+    support::{Http, Process, Wait, connect, guildhall, metric, run_to_end, serve_by, stderr, wait_for, wait_until},
     traces::{Collector, Span, named, post},
     ws::{Got, PLAIN, Ws},
 };
@@ -337,6 +337,17 @@ fn any_node_reports_any_other() {
     first.backend().request("POST", "/node/drain?node=second", None, 202);
     wait_for("the end of the second node", || second.process.has_ended());
     assert!(first.process.has_ended().is_none());
+
+    // The command takes names as well.
+    let drain = |node: &str| {
+        let mut command = guildhall(["cluster", "drain", node, "--server", &format!("http://{}", first.addr)]);
+        run_to_end(command.env("GUILDHALL_KEY", KEY))
+    };
+    let unknown = drain("third/one");
+    assert!(unknown.status.code() == Some(1) && stderr(&unknown).contains("no such node"), "{}", stderr(&unknown));
+    let known = drain("first");
+    assert!(known.status.success(), "{}", stderr(&known));
+    wait_for("the end of the first node", || first.process.has_ended());
 }
 
 /// Status of the answer to a request that was sent before.

@@ -278,3 +278,41 @@ fn the_command_line_speaks_tls_to_its_own_node() {
     refused(&publish(&format!("http://127.0.0.1:{port}"), &["--ca", one]), "--ca is for https://");
     assert_eq!(process.terminate(), Some(0));
 }
+
+/// What `openssl req -x509` makes has CA:TRUE. The file of --ca may be that certificate itself.
+#[test]
+fn t1_a_certificate_of_the_operators_own_file_is_trusted_if_it_is_valid_and_names_the_host() {
+    const KEY: &str = "a root key of more than thirty-two bytes";
+    let publish = |certificate: &str, host: &str, ca: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let pem = |name: &str, setting: &str| format!("tls.{setting}={}", file(name).display());
+        let (cert, key) =
+            (pem(&format!("{certificate}.crt"), "cert_file"), pem(&format!("{certificate}.key"), "key_file"));
+        let mut command = guildhall(["serve", "--listen", "0.0.0.0:0", "--log-format", "json", "--data"]);
+        let root = format!("auth.admin_key={KEY}");
+        command.arg(dir.path().join("data")).args(["--set", &cert, "--set", &key, "--set", &root]);
+        let (node, ready, _log) = support::serve_by(command, |_| {});
+        let port = ready["listen"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+        let mut command = guildhall(["cluster", "status", "--server", &format!("https://{host}:{port}"), "--ca"]);
+        let output = run_to_end(command.arg(file(ca)).env("GUILDHALL_KEY", KEY));
+        assert_eq!(node.terminate(), Some(0));
+        output
+    };
+    for host in ["localhost", "127.0.0.1"] {
+        let done = publish("ca", host, "ca.crt");
+        assert!(done.status.success(), "{host}: {}", stderr(&done));
+    }
+    for (certificate, host, ca, why) in [
+        ("ca", "localhost", "two.crt", "another file"),
+        ("ended", "localhost", "ended.crt", "it has ended"),
+        ("ca", "127.0.0.2", "ca.crt", "another host"),
+    ] {
+        let done = publish(certificate, host, ca);
+        assert_eq!(done.status.code(), Some(1), "{why}");
+        assert!(
+            stderr(&done).contains("was not trusted") && stderr(&done).contains("subjectAltName"),
+            "{}",
+            stderr(&done)
+        );
+    }
+}

@@ -16,7 +16,7 @@ use crate::{
 use axum::{
     Json,
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header, uri::Authority},
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
@@ -27,23 +27,54 @@ use guildhall_model::{
 };
 use guildhall_store::PictureOwner;
 use serde_json::json;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// Recommended guilds per shard, as upstream.
 const GUILDS_PER_SHARD: usize = 1000;
 
-pub(super) async fn gateway(State(api): State<Arc<Api>>) -> Response {
-    Json(json!({"url": &*api.gateway_url})).into_response()
+const UNKNOWN_URL: ApiError = ApiError::coded(
+    StatusCode::MISDIRECTED_REQUEST,
+    0,
+    "421: This node does not know by which URL clients on other machines reach it: its operator has to set \
+     server.public_url, as in \"wss://gateway.example.net\"",
+);
+
+/// The gateway's URL for this caller. The header `Host` is only compared: what a caller or a proxy writes there is in
+/// no answer.
+fn url_for<'a>(api: &'a Api, headers: &HeaderMap) -> Result<&'a str, ApiError> {
+    let authority = |url: &str| url.split_once("://").map_or(url, |(_, authority)| authority).parse::<Authority>().ok();
+    let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(authority);
+    let is_same = match (asked, authority(&api.gateway_url)) {
+        (Some(asked), Some(own)) => {
+            asked == own || asked.port_u16().unwrap_or(80) == own.port_u16().unwrap_or(80) && is_loopback(asked.host())
+        }
+        (None, _) | (_, None) => true,
+    };
+    if api.is_gateway_url_local && !is_same { Err(UNKNOWN_URL) } else { Ok(&api.gateway_url) }
 }
 
-pub(super) async fn gateway_bot(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+pub(super) async fn gateway(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    Ok(Json(json!({"url": url_for(&api, &headers)?})).into_response())
+}
+
+pub(super) async fn gateway_bot(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     if !caller.bot {
         return Err(ApiError::Unauthorized);
     }
+    let url = url_for(&api, &headers)?;
     let guilds_count = api.node.guilds_of_user(caller.id).await?.len();
     let session_starts = api.session_starts.session_starts(caller.id).await;
     let body = json!({
-        "url": &*api.gateway_url,
+        "url": url,
         "shards": guilds_count.div_ceil(GUILDS_PER_SHARD).max(1),
         "session_start_limit": session_starts,
     });

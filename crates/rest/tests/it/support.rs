@@ -222,6 +222,7 @@ impl World {
 
     /// A channel with overwrites.
     pub async fn channel(&self, name: &str, overwrites: Vec<Overwrite>) -> ChannelId {
+            is_gateway_url_local: false,
         channel(&self.node, self.guild, name, overwrites).await
     }
 
