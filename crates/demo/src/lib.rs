@@ -26,7 +26,7 @@ pub use chat::{ChatError, ChatFile, Summary};
 use anyhow::{Context as _, anyhow};
 use director::{Community, Director};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, RoleId, UserId};
+use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, RoleId, User, UserId};
 use guildhall_node::Node;
 use guildhall_stdx::Timestamp;
 use manifest::Manifest;
@@ -34,8 +34,10 @@ use plan::{Plan, Recipe};
 use scene::Words;
 use seed::Seeded;
 use std::{
+    collections::HashSet,
     future::Future,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 use try_next::Pages;
@@ -76,8 +78,8 @@ pub struct Site {
 pub struct Lobby {
     /// Each with the roles that visitors have there: those of the demo's user.
     pub guilds: Vec<(GuildId, Vec<RoleId>)>,
-    /// Visitors of earlier runs that are members.
-    pub visitors_count: u64,
+    /// Members that the plan does not know: visitors of earlier runs, and accounts of backends.
+    pub others: Vec<Arc<User>>,
 }
 
 /// The manifest that the last run on a data directory left.
@@ -140,9 +142,9 @@ impl Demo {
         manifest
             .write(&data_dir)
             .with_context(|| format!("{} cannot be written", manifest::path_in(&data_dir).display()))?;
-        let visitors_count = visitors_count(node, &plan).await?;
+        let others = others(node, &plan).await?;
         let guilds = [(plan.guild.id, &plan.user), (plan.second.guild.id, &plan.second.user)];
-        let lobby = Lobby { guilds: guilds.map(|(id, user)| (id, user.roles.to_vec())).into(), visitors_count };
+        let lobby = Lobby { guilds: guilds.map(|(id, user)| (id, user.roles.to_vec())).into(), others };
         let summary = summary(&plan, &options);
         let has_script = options.chat.is_none() && options.rate <= text::SCRIPT_RATE_MAX;
         let script = |of: &text::Script| has_script.then(|| of.clone());
@@ -180,12 +182,14 @@ impl Demo {
     }
 }
 
-/// Members that the plan does not know: visitors of earlier runs.
-async fn visitors_count(node: &Node, plan: &Plan) -> anyhow::Result<u64> {
+/// Members that the plan does not know.
+async fn others(node: &Node, plan: &Plan) -> anyhow::Result<Vec<Arc<User>>> {
     let Reply::Members(members) = node.command(plan.guild.id, Actor::System, Command::ReadMembers).await? else {
         return Err(anyhow!("the demo's members cannot be read"));
     };
-    Ok((members.len() as u64).saturating_sub(plan.people.len() as u64 + 2))
+    let mut known: HashSet<UserId> = plan.people.iter().map(|person| person.user.id).collect();
+    known.extend([plan.bot.user.id, plan.user.user.id]);
+    Ok(members.iter().map(|entry| entry.member.user.clone()).filter(|user| !known.contains(&user.id)).collect())
 }
 
 fn wall_clock() -> Timestamp {

@@ -18,7 +18,7 @@ mod pictures;
 mod upload;
 
 pub use error::{CommandError, MediaError};
-pub use files::{Files, FilesOptions, SETTLED_AFTER, Sweeper, files_router};
+pub use files::{FileOwners, Files, FilesOptions, GuildFiles, SETTLED_AFTER, SenderFiles, Sweeper, files_router};
 pub use media::Media;
 pub use pictures::{HeldPictures, NOT_KEPT, Picture, PictureRule, STICKER_BYTES_MAX, hash_of};
 pub use upload::{FILES_MAX, FileForm, MayShowMessage, NO_FILES, StoredFiles, UploadPermit, Uploads, no_files};

@@ -2,8 +2,10 @@
 
 use crate::{
     Files, MediaError,
+    files::Share,
     upload::{UploadPermit, UploadPermits},
 };
+use guildhall_model::ChannelId;
 use guildhall_node::Node;
 
 /// What handlers need for files and pictures.
@@ -26,11 +28,16 @@ impl Media {
         self.files.as_ref()
     }
 
-    /// Admits a request with files of this account or webhook.
+    /// Admits a request with files of this account or webhook for a channel; with none the file becomes a picture.
     ///
     /// # Errors
-    /// Too many requests with files are handled at the moment.
-    pub async fn admit_upload(&self, sender: u64) -> Result<UploadPermit, MediaError> {
-        self.uploads.take(sender).await
+    /// Too many requests with files are handled at the moment; the store cannot be read.
+    pub async fn admit_upload(&self, sender: u64, channel: Option<ChannelId>) -> Result<UploadPermit, MediaError> {
+        let guild = match channel {
+            // What is in no guild has a share of its own.
+            Some(channel_id) => Some(self.node.guild_of_channel(channel_id).await?.unwrap_or(channel_id.cast())),
+            None => None,
+        };
+        self.uploads.take(Share { sender, guild }).await
     }
 }

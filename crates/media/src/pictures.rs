@@ -12,7 +12,7 @@
 
 use crate::{
     CommandError, Media, MediaError,
-    files::{Format, HASH_DIGITS, Held},
+    files::{Format, HASH_DIGITS, Held, Share},
     upload::{UploadPermit, refused},
 };
 use aws_lc_rs::digest;
@@ -145,9 +145,10 @@ impl Media {
         pictures: Vec<(String, Picture)>,
     ) -> Result<HeldPictures<'_>, MediaError> {
         let Some(files) = &self.files else { return Ok(HeldPictures { media: self, held: None, _slot: None }) };
-        let slot = if pictures.is_empty() { None } else { Some(self.uploads.take(sender).await?) };
+        let share = Share { sender, guild: None };
+        let slot = if pictures.is_empty() { None } else { Some(self.uploads.take(share).await?) };
         let pictures = pictures.into_iter().map(|(name, picture)| (name, picture.bytes)).collect();
-        let held = files.hold(owner, pictures).await.map_err(refused)?;
+        let held = files.hold(sender, owner, pictures).await.map_err(refused)?;
         Ok(HeldPictures { media: self, held: Some(held), _slot: slot })
     }
 

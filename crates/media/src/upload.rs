@@ -11,7 +11,7 @@
 
 use crate::{
     CommandError, Media, MediaError,
-    files::{FileError, FileReservation, Files, Incoming, Received, clean_name, content_type},
+    files::{Exhausted, FileError, FileReservation, Files, Incoming, Received, Share, clean_name, content_type},
 };
 use axum::http::StatusCode;
 use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ThreadReply};
@@ -47,6 +47,7 @@ pub(crate) struct UploadPermits {
 
 /// While it lives, its request counts.
 pub struct UploadPermit {
+    share: Share,
     _of_sender: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -56,7 +57,8 @@ impl UploadPermits {
         Self { all: Arc::new(Semaphore::new(uploads_max)), senders: Mutex::default() }
     }
 
-    pub async fn take(&self, sender: u64) -> Result<UploadPermit, MediaError> {
+    pub async fn take(&self, share: Share) -> Result<UploadPermit, MediaError> {
+        let sender = share.sender;
         let of_sender = {
             let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
             senders.retain(|_, semaphore| semaphore.strong_count() > 0);
@@ -69,7 +71,7 @@ impl UploadPermits {
         let of_sender = of_sender.acquire_owned().await.map_err(|_| MediaError::Overloaded)?;
         // A request never waits for files of other senders, which may stall.
         let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| OverQuota::Total)?;
-        Ok(UploadPermit { _of_sender: of_sender, _of_all: of_all })
+        Ok(UploadPermit { share, _of_sender: of_sender, _of_all: of_all })
     }
 }
 
@@ -122,7 +124,9 @@ impl Uploads {
                     return Err(FieldErrors::at("files", FieldError::new("BASE_TYPE_MAX_LENGTH", message)).into());
                 }
                 let number = self.number_of(&head.name)?;
-                self.current = Some((number, head, files.begin().await.map_err(refused)?));
+                // Nothing comes before it is admitted (U1).
+                let share = self.slot.as_ref().map(|slot| slot.share).unwrap_or_default();
+                self.current = Some((number, head, files.begin(share).await.map_err(refused)?));
             }
             FilePiece::Bytes(bytes) => {
                 if let Some((_, _, incoming)) = &mut self.current {
@@ -306,6 +310,16 @@ pub(crate) fn refused(error: FileError) -> MediaError {
         FileError::Full => MediaError::coded(
             StatusCode::INSUFFICIENT_STORAGE,
             "This server has no space for more files. Its operator can increase uploads.bytes_max",
+        ),
+        FileError::Exhausted(Exhausted::Sender) => MediaError::coded(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "You have uploaded as much as one account may in a day. Try again in some hours; the operator of this server \
+             can increase uploads.account_day_percent",
+        ),
+        FileError::Exhausted(Exhausted::Guild) => MediaError::coded(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "The files here have as much space as those of one guild may have. Delete some; the operator of this server \
+             can increase uploads.guild_percent",
         ),
         FileError::Unavailable => FILES_UNAVAILABLE,
         FileError::Io(error) => {

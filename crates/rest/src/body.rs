@@ -22,6 +22,7 @@ use guildhall_http_kit::{
     BODY_BYTES, BodyFault, LazyBody, Multipart, MultipartError, Reservation, boundary_in, drain, parse_tree,
 };
 use guildhall_media::{Uploads, no_files};
+use guildhall_model::ChannelId;
 use serde_json::{Map, Value};
 use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, timeout_at};
@@ -137,14 +138,15 @@ impl<S: Sync> FromRequestParts<S> for MessageRequest {
 }
 
 impl MessageRequest {
-    /// Reads the body. At the first file, `may_attach` decides whether the sender may send files.
+    /// Reads the body. At the first file, `may_attach` decides whether the sender may send files to the channel.
     pub async fn read(
         self,
         api: &Api,
         permit: ReadPermit,
+        channel_id: ChannelId,
         may_attach: impl Future<Output = Result<(), ApiError>>,
     ) -> Result<MessageBodyInput, ApiError> {
-        self.read_as(api, permit, BodyLimits::MESSAGE, may_attach).await
+        self.read_as(api, permit, BodyLimits::MESSAGE, Some(channel_id), may_attach).await
     }
 
     /// The same for a short form and a file that becomes a part of an object.
@@ -154,7 +156,7 @@ impl MessageRequest {
         permit: ReadPermit,
         may_attach: impl Future<Output = Result<(), ApiError>>,
     ) -> Result<MessageBodyInput, ApiError> {
-        self.read_as(api, permit, BodyLimits::FORM, may_attach).await
+        self.read_as(api, permit, BodyLimits::FORM, None, may_attach).await
     }
 
     async fn read_as(
@@ -162,12 +164,13 @@ impl MessageRequest {
         api: &Api,
         permit: ReadPermit,
         limits: BodyLimits,
+        channel: Option<ChannelId>,
         may_attach: impl Future<Output = Result<(), ApiError>>,
     ) -> Result<MessageBodyInput, ApiError> {
         match self.boundary {
             Some(boundary) => {
                 let boundary = boundary.map_err(|_| BodyFault::Malformed)?;
-                read_form_data(api, permit, limits, &boundary, self.lazy, may_attach).await
+                read_form_data(api, permit, (limits, channel), &boundary, self.lazy, may_attach).await
             }
             None => {
                 let (value, reservation) = read_json(self.lazy, api, permit, limits).await?;
@@ -185,7 +188,7 @@ pub(crate) fn is_form_data(headers: &HeaderMap) -> bool {
 async fn read_form_data(
     api: &Api,
     permit: ReadPermit,
-    limits: BodyLimits,
+    (limits, channel): (BodyLimits, Option<ChannelId>),
     boundary: &str,
     lazy: LazyBody,
     may_attach: impl Future<Output = Result<(), ApiError>>,
@@ -204,6 +207,7 @@ async fn read_form_data(
         parser: Multipart::new(boundary, text_bytes_max),
         uploads: Uploads::default(),
         sender: permit.sender(),
+        channel,
         may_attach: Some(may_attach),
     };
     let mut pieces = body.into_data_stream();
@@ -246,6 +250,7 @@ struct FormData<'a, F> {
     parser: Multipart,
     uploads: Uploads,
     sender: u64,
+    channel: Option<ChannelId>,
     /// Check of the upload; `None` after the first check.
     may_attach: Option<F>,
 }
@@ -265,7 +270,7 @@ impl<F: Future<Output = Result<(), ApiError>>> FormData<'_, F> {
             let files = self.api.media.files().ok_or_else(no_files)?;
             if let Some(may_attach) = self.may_attach.take() {
                 may_attach.await?;
-                self.uploads.admit(self.api.media.admit_upload(self.sender).await?);
+                self.uploads.admit(self.api.media.admit_upload(self.sender, self.channel).await?);
             }
             self.uploads.take(files, piece).await?;
         }

@@ -144,6 +144,12 @@ pub const UPLOAD_MODE: UploadMode = UploadMode::On;
 pub const MESSAGES_KEEP_DAYS: u32 = 0;
 /// A few thousand pictures of a phone; a smaller disk fills first, which also ends in 507.
 pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
+/// 1 GiB of the default: 40 of the largest files. Ten accounts need a day for what one could do in minutes.
+pub const UPLOADS_ACCOUNT_DAY_PERCENT: u32 = 10;
+/// So that no guild can take all, and a node with a few guilds of one community still has room for the largest.
+pub const UPLOADS_GUILD_PERCENT: u32 = 50;
+/// 512 MiB of the default: 5,000 avatars of 100 KB.
+pub const UPLOADS_PICTURES_PERCENT: u32 = 5;
 /// Documented by the protocol, for the whole request.
 pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 /// A `data:` URL of this size leaves some KiB of a 1 MiB body for other fields.

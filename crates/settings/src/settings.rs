@@ -444,6 +444,14 @@ settings! {
         /// Bytes of all files and pictures; past it uploads get 507. In a bucket, uploads of other nodes count after up
         /// to an hour.
         bytes_max: u64, 0..=1_125_899_906_842_624 => defaults::UPLOADS_BYTES_MAX;
+        /// Share of `bytes_max` that one account or webhook may upload in a day, percent; past it 507. 100: no limit.
+        /// Files that are deleted since count. A restart forgets the day.
+        account_day_percent: u32, 1..=100 => defaults::UPLOADS_ACCOUNT_DAY_PERCENT;
+        /// Share of `bytes_max` that the files of one guild, or one direct message, may have, percent; past it 507. Set
+        /// it to 100 if this node serves one guild.
+        guild_percent: u32, 1..=100 => defaults::UPLOADS_GUILD_PERCENT;
+        /// Share of `bytes_max` that is left to pictures, percent: files of messages never use it.
+        pictures_percent: u32, 0..=90 => defaults::UPLOADS_PICTURES_PERCENT;
         /// Bytes of one file (413). A request has at most 25 MiB in any case.
         file_bytes_max: u32, 1..=26_214_400 => defaults::UPLOAD_FILE_BYTES_MAX;
         /// Seconds until the link to a file expires. Clients get a new link when they read the message again, or by

@@ -143,8 +143,8 @@ async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running
     };
     let demo = Demo::start(&running.node, site, &previous, options).await?;
     if let Some(visitors) = &running.visitors {
-        let Lobby { guilds, visitors_count } = demo.lobby().clone();
-        visitors.open(guilds.into_iter().map(|(id, roles)| VisitorGuild { id, roles }).collect(), visitors_count);
+        let Lobby { guilds, others } = demo.lobby().clone();
+        visitors.open(guilds.into_iter().map(|(id, roles)| VisitorGuild { id, roles }).collect(), &others);
     }
     running.set_ready();
     tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");

@@ -4,7 +4,7 @@
 //! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header
 //!             `HEADER_READS_MAX` reads.
 
-use super::{FileError, Files, attachment_key, blocking, kind};
+use super::{FileError, Files, Share, attachment_key, blocking, kind};
 use guildhall_files::Staging;
 use guildhall_model::{ChannelId, Id};
 use std::{
@@ -22,6 +22,7 @@ const HEADER_READS_MAX: u32 = 1024;
 /// The name in `incoming/` and the bytes it counts for.
 struct Taken {
     files: Files,
+    share: Share,
     path: PathBuf,
     bytes: u64,
     is_kept: bool,
@@ -33,6 +34,7 @@ impl Drop for Taken {
         let _ = fs::remove_file(&self.path);
         if !self.is_kept {
             self.files.give_back(self.bytes);
+            self.files.0.shares.give_back(self.share, self.bytes);
         }
     }
 }
@@ -55,11 +57,11 @@ pub(crate) struct Received {
 }
 
 impl Incoming {
-    pub(super) async fn create(files: Files, path: PathBuf) -> Result<Self, FileError> {
+    pub(super) async fn create(files: Files, share: Share, path: PathBuf) -> Result<Self, FileError> {
         // A caller that stops waiting drops the result, which deletes the file.
         let create = move || {
             let file = Staging::create(&path)?;
-            Ok((Taken { files, path, bytes: 0, is_kept: false }, file))
+            Ok((Taken { files, share, path, bytes: 0, is_kept: false }, file))
         };
         let (taken, file) = blocking(create).await.map_err(FileError::of)?;
         Ok(Self { taken, file: Some(file), buffer: Vec::new(), head: Vec::new() })
@@ -71,7 +73,7 @@ impl Incoming {
         if self.taken.bytes + more > self.taken.files.0.file_bytes_max {
             return Err(FileError::TooLarge(self.taken.files.0.file_bytes_max));
         }
-        self.taken.files.take_room(more)?;
+        self.taken.files.take_room(self.taken.share, more)?;
         self.taken.bytes += more;
         let missing = kind::HEAD_BYTES - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
@@ -118,8 +120,9 @@ impl Received {
     pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> Result<(), FileError> {
         // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
         let kept = tokio::spawn(async move {
-            let Taken { files, path, bytes, is_kept } = &mut self.taken;
+            let Taken { files, share, path, bytes, is_kept } = &mut self.taken;
             files.0.storage.put_file(&attachment_key(channel_id, id), path, *bytes).await?;
+            files.0.shares.kept(*share, channel_id, *bytes);
             *is_kept = true;
             Ok::<_, FileError>(())
         });

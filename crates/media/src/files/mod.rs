@@ -7,7 +7,8 @@
 //!             progress, never exceed `bytes_max`; in a bucket other nodes' uploads count from the next sweep on. F3 a
 //!             file is deleted only if no message has it and no request of this node (`PendingFiles`) or of another one
 //!             (`SETTLED_AFTER`) is about to use it. F4 names of attachments consist of numbers only.
-//! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
+//! Limits      `FilesOptions`. Past `bytes_max` uploads are refused, and past the shares of accounts and guilds
+//!             (`shares`).
 //! Not here    permission to upload (`guildhall-rest`) and to download (`serve`); the folder and the bucket themselves:
 //!             `guildhall_files`.     Spec  docs/adr/0030, docs/adr/0038.
 
@@ -20,6 +21,7 @@ mod pending;
 mod pictures;
 mod remote;
 mod serve;
+mod shares;
 mod sweep;
 
 pub(crate) use image::Format;
@@ -28,6 +30,8 @@ pub(crate) use kind::{clean_name, content_type};
 pub(crate) use pending::FileReservation;
 pub(crate) use pictures::{HASH_DIGITS, Held};
 pub use serve::files_router;
+pub(crate) use shares::{Exhausted, Share};
+pub use shares::{FileOwners, GuildFiles, SenderFiles};
 pub use sweep::Sweeper;
 
 use guildhall_files::{Bucket, FileStorage, Folder, Staging, StorageError};
@@ -38,6 +42,7 @@ use guildhall_stdx::Timestamp;
 use link::Links;
 use pending::PendingFiles;
 use pictures::Pictures;
+use shares::Shares;
 use std::{
     io,
     path::PathBuf,
@@ -62,6 +67,12 @@ pub struct FilesOptions {
     pub secret: Vec<u8>,
     /// Limit on the bytes of all files together.
     pub bytes_max: u64,
+    /// How much of `bytes_max` one account or webhook may upload in a day, percent. 100: no limit.
+    pub account_day_percent: u32,
+    /// How much of `bytes_max` the files of one guild may have, percent.
+    pub guild_percent: u32,
+    /// How much of `bytes_max` only pictures may use, percent.
+    pub pictures_percent: u32,
     /// Bytes of one.
     pub file_bytes_max: u64,
     /// Bytes of an avatar, icon, splash or banner.
@@ -91,6 +102,7 @@ struct Shared {
     sweep_every: Duration,
     /// Bytes of all files and uploads (F2).
     bytes: AtomicU64,
+    shares: Shares,
     pending: PendingFiles,
     pictures: Pictures,
     picture_bytes_max: u64,
@@ -107,6 +119,9 @@ pub(crate) enum FileError {
     /// Past `bytes_max`, or the disk is full.
     #[error("there is no room for further files")]
     Full,
+    /// Past the share of the sender or of the guild.
+    #[error("a share of the files is used up")]
+    Exhausted(Exhausted),
     /// An error of the file system.
     #[error("a file cannot be written")]
     Io(#[from] io::Error),
@@ -151,11 +166,20 @@ impl Files {
             base_url,
             secret,
             bytes_max,
+            account_day_percent,
+            guild_percent,
+            pictures_percent,
             file_bytes_max,
             picture_bytes_max,
             sweep_every,
             links_expire_s,
         } = options;
+        let percent = |of: u32| (u128::from(bytes_max) * u128::from(of.min(100)) / 100) as u64;
+        let shares = Shares::new(shares::Limits {
+            sender_day_max: if account_day_percent < 100 { percent(account_day_percent) } else { u64::MAX },
+            guild_max: percent(guild_percent),
+            attachments_max: bytes_max - percent(pictures_percent),
+        });
         let open = move || {
             let staging = Arc::new(Staging::open(dir.join(INCOMING))?);
             let storage: Arc<dyn FileStorage> = match bucket {
@@ -174,6 +198,7 @@ impl Files {
             file_bytes_max,
             sweep_every,
             bytes: AtomicU64::new(0),
+            shares,
             pending: PendingFiles::default(),
             pictures: Pictures::default(),
             picture_bytes_max,
@@ -197,6 +222,23 @@ impl Files {
         self.0.bytes_max
     }
 
+    /// Whose they are: at most `limit` guilds and accounts.
+    #[must_use]
+    pub fn owners(&self, limit: usize) -> FileOwners {
+        let shares = &self.0.shares;
+        let (guilds, senders, pictures_bytes) = shares.owners(self.now_ms(), limit);
+        FileOwners {
+            bytes: self.bytes(),
+            bytes_max: self.bytes_max(),
+            pictures_bytes,
+            attachments_bytes_max: shares.limits.attachments_max,
+            guild_bytes_max: shares.limits.guild_max,
+            sender_day_bytes_max: shares.limits.sender_day_max,
+            guilds,
+            senders,
+        }
+    }
+
     /// Requests to the bucket that failed.
     #[must_use]
     pub fn failures_count(&self) -> u64 {
@@ -209,8 +251,8 @@ impl Files {
     }
 
     /// Begins an incoming file.
-    pub(crate) async fn begin(&self) -> Result<Incoming, FileError> {
-        Incoming::create(self.clone(), self.0.staging.next_path()).await
+    pub(crate) async fn begin(&self, share: Share) -> Result<Incoming, FileError> {
+        Incoming::create(self.clone(), share, self.0.staging.next_path()).await
     }
 
     /// Link to a stored file.
@@ -228,19 +270,30 @@ impl Files {
         self.0.clock.now().unix
     }
 
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.now().0).unwrap_or(0)
+    }
+
     /// Removes a stored file, if it exists.
     pub(crate) async fn remove(&self, channel_id: ChannelId, id: Id<()>) -> Result<(), StorageError> {
         let removed = self.0.storage.remove(&attachment_key(channel_id, id)).await?;
-        self.give_back(removed.unwrap_or(0));
+        if let Some(bytes) = removed {
+            self.give_back(bytes);
+            self.0.shares.removed(channel_id, bytes);
+        }
         Ok(())
     }
 
-    /// Quota for more bytes (F2).
-    fn take_room(&self, more: u64) -> Result<(), FileError> {
-        let fits = |taken: u64| taken.checked_add(more).filter(|sum| *sum <= self.0.bytes_max);
+    /// Quota for more bytes of a file (F2), or of a picture if the share has no guild.
+    fn take_room(&self, share: Share, more: u64) -> Result<(), FileError> {
+        let shares = &self.0.shares;
+        shares.take(share, more, self.now_ms()).map_err(FileError::Exhausted)?;
+        let max = if share.guild.is_some() { shares.limits.attachments_max } else { self.0.bytes_max };
+        let fits = |taken: u64| taken.checked_add(more).filter(|sum| *sum <= max);
         match self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(()),
             Err(_) => {
+                shares.give_back(share, more);
                 self.0.full.notify_one();
                 Err(FileError::Full)
             }

@@ -14,7 +14,7 @@
 //!             sticker, role and event with a picture; one entry per command in progress, or aborted in the last
 //!             `UNSETTLED_FOR`.
 
-use super::{FileError, Files};
+use super::{FileError, Files, Share};
 use futures_util::TryStreamExt as _;
 use guildhall_files::{Opened, StorageError};
 use guildhall_model::{GuildId, UserId};
@@ -286,9 +286,14 @@ impl Files {
     }
 
     /// Stores pictures of one owner (P1) and holds them there for a command.
-    pub(crate) async fn hold(&self, owner: PictureOwner, pictures: Vec<(String, Vec<u8>)>) -> Result<Held, FileError> {
+    pub(crate) async fn hold(
+        &self,
+        sender: u64,
+        owner: PictureOwner,
+        pictures: Vec<(String, Vec<u8>)>,
+    ) -> Result<Held, FileError> {
         let mut held = Held { files: self.clone(), owner, names: Vec::new() };
-        match self.write_pictures(&mut held, pictures).await {
+        match self.write_pictures(sender, &mut held, pictures).await {
             Ok(()) => Ok(held),
             // No command will refer to those that were written.
             Err(error) => {
@@ -298,23 +303,34 @@ impl Files {
         }
     }
 
-    async fn write_pictures(&self, held: &mut Held, pictures: Vec<(String, Vec<u8>)>) -> Result<(), FileError> {
-        let owner = held.owner;
+    async fn write_pictures(
+        &self,
+        sender: u64,
+        held: &mut Held,
+        pictures: Vec<(String, Vec<u8>)>,
+    ) -> Result<(), FileError> {
+        let (owner, share) = (held.owner, Share { sender, guild: None });
         for (name, bytes) in pictures {
             // Recorded before it is written: from now on no removal begins.
             self.0.pictures.lock().held.entry((owner, name.clone())).or_default().0 += 1;
             held.names.push(name.clone());
             self.0.pictures.until_removed(&(owner, name.clone())).await;
             let size = bytes.len() as u64;
-            self.take_room(size)?;
+            self.take_room(share, size)?;
             let files = self.clone();
             // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at
             // all.
             let written = tokio::spawn(async move {
                 let written = files.write_picture(owner, &name, bytes).await;
                 match &written {
-                    Ok(true) => Pictures::listed(&mut files.0.pictures.lock().guilds, owner, &name),
-                    _ => files.give_back(size),
+                    Ok(true) => {
+                        Pictures::listed(&mut files.0.pictures.lock().guilds, owner, &name);
+                        files.0.shares.picture_kept(size);
+                    }
+                    _ => {
+                        files.give_back(size);
+                        files.0.shares.give_back(share, size);
+                    }
                 }
                 written
             });
@@ -392,6 +408,7 @@ impl Files {
                 return Ok(false);
             };
             files.give_back(bytes);
+            files.0.shares.picture_removed(bytes);
             files.0.pictures.lock().removed(name);
             Ok(true)
         });

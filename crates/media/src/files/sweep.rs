@@ -9,12 +9,14 @@
 use super::{
     Files,
     pictures::{Guilds, PictureKey, Pictures},
+    shares::OfChannel,
 };
 use futures_util::TryStreamExt as _;
 use guildhall_files::StorageError;
 use guildhall_model::{ChannelId, Id};
 use guildhall_store::{ATTACHMENTS_ASKED_MAX, PICTURE_OWNERS_ASKED_MAX, PictureOwner, Store, StoreError};
 use std::{
+    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -81,7 +83,7 @@ impl Files {
 
     /// Counts the files, and fills the index of pictures.
     pub(super) async fn count(&self) -> Result<(), StorageError> {
-        let (mut bytes, mut guilds) = (0, Guilds::new());
+        let (mut bytes, mut guilds, mut owned) = (0, Guilds::new(), OwnedBytes::default());
         let mut listed = self.0.storage.list("");
         while let Some(entry) = listed.try_next().await? {
             match Owned::of(&entry.key) {
@@ -89,9 +91,11 @@ impl Files {
                 Some(_) => {}
                 None => continue,
             }
+            owned.add(&entry.key, entry.bytes);
             bytes += entry.bytes;
         }
         self.0.bytes.store(bytes, Ordering::Relaxed);
+        self.0.shares.set(owned.channels, owned.pictures);
         self.0.pictures.set_guilds(guilds);
         Ok(())
     }
@@ -100,11 +104,13 @@ impl Files {
     pub(super) async fn sweep(&self, store: &dyn Store) -> Result<Swept, SweepError> {
         let before = self.bytes();
         let (mut swept, mut bytes, mut guilds) = (Swept::default(), 0, Guilds::new());
+        let mut all = OwnedBytes::default();
         let (mut files, mut pictures) = (Vec::new(), Vec::<(PictureOwner, Vec<String>)>::new());
         let mut listed = self.0.storage.list("");
         while let Some(entry) = listed.try_next().await? {
             let Some(owned) = Owned::of(&entry.key) else { continue };
             bytes += entry.bytes;
+            all.add(&entry.key, entry.bytes);
             match owned {
                 Owned::Attachment(channel_id, id) if entry.is_settled => files.push((channel_id, id)),
                 Owned::Attachment(..) => {}
@@ -145,8 +151,23 @@ impl Files {
             let recount = |now: u64| Some(bytes.saturating_add(now).saturating_sub(before));
             let _ = self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, recount);
             self.0.pictures.set_guilds(guilds);
+            self.0.shares.set(all.channels, all.pictures);
         }
+        self.find_guilds(store).await?;
         Ok(swept)
+    }
+
+    /// Finds the guilds of channels with files from before the start, whose share then counts.
+    async fn find_guilds(&self, store: &dyn Store) -> Result<(), StoreError> {
+        for channels in self.0.shares.unknown().chunks(ATTACHMENTS_ASKED_MAX) {
+            for channel_id in channels {
+                if let Some(guild_id) = store.guild_of_channel(*channel_id).await? {
+                    self.0.shares.set_guild(*channel_id, guild_id);
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Removes those attachments that no message has. How many those were.
@@ -164,6 +185,27 @@ impl Files {
             removed += 1;
         }
         Ok(removed)
+    }
+}
+
+/// Bytes of a list, by owner.
+#[derive(Default)]
+struct OwnedBytes {
+    channels: HashMap<ChannelId, OfChannel>,
+    pictures: u64,
+}
+
+impl OwnedBytes {
+    fn add(&mut self, key: &str, bytes: u64) {
+        match Owned::of(key) {
+            Some(Owned::Attachment(channel_id, _)) => {
+                let of = self.channels.entry(channel_id).or_default();
+                of.bytes += bytes;
+                of.files += 1;
+            }
+            Some(Owned::Picture(..)) => self.pictures += bytes,
+            Some(Owned::Index(..)) | None => {}
+        }
     }
 }
 

@@ -7,6 +7,9 @@ use guildhall_store::{MemoryStore, PictureOwner, Store, role_picture};
 use std::{fs, path::Path};
 use sweep::Swept;
 
+/// Of one account in one guild.
+const SHARE: Share = Share { sender: 7, guild: Some(GuildId::new(1)) };
+
 struct Epoch;
 
 impl Clock for Epoch {
@@ -16,11 +19,19 @@ impl Clock for Epoch {
 }
 
 async fn open(dir: &Path, bytes_max: u64) -> Files {
+    open_with_reserve(dir, bytes_max, 0).await
+}
+
+/// With this percentage for pictures alone.
+async fn open_with_reserve(dir: &Path, bytes_max: u64, pictures_percent: u32) -> Files {
     let options = FilesOptions {
         dir: dir.join("files"),
         bucket: None,
         base_url: "http://127.0.0.1".to_owned(),
         secret: vec![7; 32],
+        account_day_percent: 100,
+        guild_percent: 100,
+        pictures_percent,
         bytes_max,
         file_bytes_max: 1000,
         picture_bytes_max: 1000,
@@ -30,8 +41,21 @@ async fn open(dir: &Path, bytes_max: u64) -> Files {
     Files::open(options, Arc::new(Epoch)).await.unwrap()
 }
 
+#[tokio::test]
+async fn s3_attachments_leave_the_reserve_to_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = open_with_reserve(dir.path(), 100, 20).await;
+    let kept = received(&files, &[1; 70]).await;
+    let mut further = files.begin(SHARE).await.unwrap();
+    assert!(matches!(further.write(&[1; 11]).await, Err(FileError::Full)));
+    drop(further);
+    let held = files.hold(7, OWNER, vec![("a".repeat(32), vec![1; 30])]).await.unwrap();
+    assert_eq!(files.bytes(), 100);
+    drop((kept, held));
+}
+
 async fn received(files: &Files, bytes: &[u8]) -> Received {
-    let mut incoming = files.begin().await.unwrap();
+    let mut incoming = files.begin(SHARE).await.unwrap();
     for piece in bytes.chunks(7) {
         incoming.write(piece).await.unwrap();
     }
@@ -58,14 +82,14 @@ async fn f2_what_is_there_counts() {
     let first = received(&files, &[1; 60]).await;
     assert_eq!((files.bytes(), first.bytes()), (60, 60));
     first.keep(CHANNEL, Id::new(10)).await.unwrap();
-    let mut second = files.begin().await.unwrap();
+    let mut second = files.begin(SHARE).await.unwrap();
     second.write(&[2; 40]).await.unwrap();
     assert!(matches!(second.write(&[2; 1]).await, Err(FileError::Full)));
     drop(second);
     assert_eq!(files.bytes(), 60, "what did not become whole does not count");
     assert!(names(&dir.path().join("files/incoming")).is_empty());
     // The next node counts complete files, and deletes the others.
-    drop(files.begin().await.unwrap());
+    drop(files.begin(SHARE).await.unwrap());
     fs::write(dir.path().join("files/incoming/9"), [0; 10]).unwrap();
     fs::write(dir.path().join("files/readme"), [0; 10]).unwrap();
     let files = open(dir.path(), 100).await;
@@ -84,7 +108,7 @@ async fn no_file_takes_the_place_of_another() {
     assert!(received(&files, b"second").await.keep(CHANNEL, Id::new(10)).await.is_err());
     assert_eq!(fs::read(dir.path().join("files/5/10")).unwrap(), b"first");
     assert_eq!(files.bytes(), 5);
-    let mut large = files.begin().await.unwrap();
+    let mut large = files.begin(SHARE).await.unwrap();
     assert!(matches!(large.write(&[0; 1001]).await, Err(FileError::TooLarge(1000))));
 }
 
@@ -151,17 +175,17 @@ async fn p1_a_picture_is_there_before_its_command_and_goes_with_its_successor() 
     let dir = tempfile::tempdir().unwrap();
     let (files, store) = (open(dir.path(), 1000).await, MemoryStore::new());
     let [first, second] = hashes();
-    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    let held = files.hold(7, OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
     assert_eq!(fs::read(dir.path().join("files").join(pictures::picture_key(OWNER, &first))).unwrap(), [1; 10]);
     set_avatar(&store, Some(&first)).await;
     held.settled(&store).await;
     assert_eq!(pictures_of(dir.path(), "users/7"), [first.as_str()]);
-    let held = files.hold(OWNER, vec![(second.clone(), vec![2; 20])]).await.unwrap();
+    let held = files.hold(7, OWNER, vec![(second.clone(), vec![2; 20])]).await.unwrap();
     set_avatar(&store, Some(&second)).await;
     held.settled(&store).await;
     assert_eq!((pictures_of(dir.path(), "users/7"), files.bytes()), (vec![second.clone()], 20));
     // A refused command.
-    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    let held = files.hold(7, OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
     held.settled(&store).await;
     assert_eq!(pictures_of(dir.path(), "users/7"), [second.as_str()]);
     set_avatar(&store, None).await;
@@ -175,19 +199,19 @@ async fn p2_pictures_count() {
     let dir = tempfile::tempdir().unwrap();
     let (files, store) = (open(dir.path(), 100).await, MemoryStore::new());
     let [first, second] = hashes();
-    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 60])]).await.unwrap();
+    let held = files.hold(7, OWNER, vec![(first.clone(), vec![1; 60])]).await.unwrap();
     // The same again: once on the disk.
-    let again = files.hold(OWNER, vec![(first.clone(), vec![1; 60])]).await;
+    let again = files.hold(7, OWNER, vec![(first.clone(), vec![1; 60])]).await;
     assert!(matches!(again, Err(FileError::Full)), "both could have to be written");
     assert_eq!(files.bytes(), 60);
-    assert!(matches!(files.hold(OWNER, vec![(second, vec![2; 41])]).await, Err(FileError::Full)));
+    assert!(matches!(files.hold(7, OWNER, vec![(second, vec![2; 41])]).await, Err(FileError::Full)));
     assert_eq!(files.bytes(), 60);
     set_avatar(&store, Some(&first)).await;
     held.settled(&store).await;
     // The next node counts them, finds their owners, and removes incomplete ones.
     let guild = PictureOwner::Guild(GuildId::new(3));
     let held =
-        files.hold(guild, vec![("emoji-9".to_owned(), vec![3; 10]), (role_picture(Id::new(4), &first), vec![4; 5])]);
+        files.hold(7, guild, vec![("emoji-9".to_owned(), vec![3; 10]), (role_picture(Id::new(4), &first), vec![4; 5])]);
     drop(held.await.unwrap());
     let files = open(dir.path(), 100).await;
     assert_eq!(files.bytes(), 75);
@@ -205,8 +229,8 @@ async fn p4_a_picture_stays_while_its_command_is_under_way_or_its_outcome_unknow
     let dir = tempfile::tempdir().unwrap();
     let (files, store) = (open(dir.path(), 1000).await, MemoryStore::new());
     let [first, _] = hashes();
-    let one = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
-    let other = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    let one = files.hold(7, OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    let other = files.hold(7, OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
     assert_eq!(files.bytes(), 10);
     one.settled(&store).await;
     assert_eq!(files.sweep(&store).await.unwrap(), swept(0, 0));

@@ -108,7 +108,7 @@ async fn answered_by(
 pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
-    let body = request.read(&api, permit, api.may_attach(&caller, channel_id, None)).await?;
+    let body = request.read(&api, permit, channel_id, api.may_attach(&caller, channel_id, None)).await?;
     let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
     let kept = body.uploads.keep(&api.media, channel_id, &files).await?;
@@ -122,7 +122,7 @@ pub(super) async fn edit(Call { api, caller, params }: Call, request: MessageReq
     let channel_id = params.id("channel_id")?;
     let message_id = params.id("message_id")?;
     let permit = ReadPermit::message(&api, &caller, channel_id, message_id).await?;
-    let body = request.read(&api, permit, api.may_attach(&caller, channel_id, Some(message_id))).await?;
+    let body = request.read(&api, permit, channel_id, api.may_attach(&caller, channel_id, Some(message_id))).await?;
     let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
     let kept = body.uploads.keep(&api.media, channel_id, &files).await?;
     kept.put_into_patch(&mut patch);

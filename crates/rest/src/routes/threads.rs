@@ -104,7 +104,7 @@ pub(super) async fn create_from_message(
 pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, parent).await?;
-    let input = request.read(&api, permit, api.may_attach(&caller, parent, None)).await?;
+    let input = request.read(&api, permit, parent, api.may_attach(&caller, parent, None)).await?;
     let mut new = form::object(&input.value, |form| new_thread(form, None))?;
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
         let (mut message, files) = message_form::new_message(message, &input.uploads.numbers(), parent)?;

@@ -212,7 +212,7 @@ pub(super) async fn execute(
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
     // The token includes the right to send files, as upstream.
-    let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
+    let input = request.read(&api, ReadPermit::webhook(&webhook), webhook.channel_id, async { Ok(()) }).await?;
     let (wait, thread_id) = query.read(|form| {
         let wait = form.optional("wait", form::boolean).unwrap_or(false);
         Some((wait, thread_id(form)))
@@ -270,7 +270,7 @@ pub(super) async fn edit_message(
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
     named.request(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
-    let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
+    let input = request.read(&api, ReadPermit::webhook(&webhook), webhook.channel_id, async { Ok(()) }).await?;
     let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
     let kept = input.uploads.keep(&api.media, webhook.channel_id, &files).await?;
     kept.put_into_patch(&mut patch);

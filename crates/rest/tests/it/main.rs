@@ -14,4 +14,6 @@ mod reactions;
 mod roles;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
+mod shares;
 mod support;
+mod visitors;

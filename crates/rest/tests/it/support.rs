@@ -166,11 +166,24 @@ impl World {
 
     /// A world without rate limits that keeps files in a bucket, or without one in `dir`.
     pub async fn with_files_in(dir: &std::path::Path, bucket: Option<Bucket>, bytes_max: u64) -> Self {
+        Self::with_shares(dir, bucket, bytes_max, [100, 100, 0]).await
+    }
+
+    /// The same with shares of an account, a guild and pictures, percent.
+    pub async fn with_shares(
+        dir: &std::path::Path,
+        bucket: Option<Bucket>,
+        bytes_max: u64,
+        [account_day_percent, guild_percent, pictures_percent]: [u32; 3],
+    ) -> Self {
         let options = FilesOptions {
             dir: dir.join("files"),
             bucket,
             base_url: "http://files.example.net".to_owned(),
             secret: vec![7; 32],
+            account_day_percent,
+            guild_percent,
+            pictures_percent,
             bytes_max,
             file_bytes_max: 1 << 20,
             picture_bytes_max: 300 << 10,
@@ -209,6 +222,7 @@ impl World {
         let api = router(ApiState {
             node: node.clone(),
             gateway_url: format!("{GATEWAY_URL}/").into(),
+            is_gateway_url_local: false,
             limits,
             hidden_channels,
             clock: clock.clone(),
@@ -222,7 +236,6 @@ impl World {
 
     /// A channel with overwrites.
     pub async fn channel(&self, name: &str, overwrites: Vec<Overwrite>) -> ChannelId {
-            is_gateway_url_local: false,
         channel(&self.node, self.guild, name, overwrites).await
     }
 
