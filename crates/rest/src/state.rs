@@ -17,12 +17,12 @@ use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply, Request, re
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
 use guildhall_media::{Files, Media};
-use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
+use guildhall_model::{ApplicationId, ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::Now;
 use guildhall_store::{Page, PictureOwner, StoreError};
 use serde::Serialize;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{Mutex, Semaphore};
 
 /// Bytes of an answer that count as one more change of its account.
@@ -108,8 +108,9 @@ pub(crate) struct Api {
     pub searches: Arc<Semaphore>,
     pub media: Media,
     pub unserved: Arc<Unserved>,
-    /// Held while commands of an application are read, changed and kept.
-    pub commands: Mutex<()>,
+    /// Held while commands of an application are read, changed and kept. The applications whose commands the log has
+    /// mentioned.
+    pub commands: Mutex<BTreeSet<ApplicationId>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -120,15 +121,15 @@ impl Api {
         let ApiLimits { bodies_bytes_max, trees_bytes_max, json_bytes_max, .. } = state.limits;
         Self {
             gateway_url: state.gateway_url.trim_end_matches('/').into(),
-            rates: RateLimits::new(state.limits.clone()),
             is_gateway_url_local: state.is_gateway_url_local,
+            rates: RateLimits::new(state.limits.clone()),
             in_flight: semaphore(state.limits.requests_in_flight_max),
             places: Quota::new(places_max, places_max.div_ceil(PLACES_SHARE)),
             body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),
             searches: semaphore(state.limits.searches_in_flight_max),
             media: Media::new(state.node.clone(), state.files, state.limits.uploads_in_flight_max),
             unserved: state.unserved,
-            commands: Mutex::new(()),
+            commands: Mutex::default(),
             node: state.node,
             limits: state.limits,
             hidden_channels: state.hidden_channels,

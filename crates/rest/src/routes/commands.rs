@@ -23,12 +23,15 @@ use axum::{
 };
 use guildhall_model::{ApplicationId, GuildId, Id, Permissions};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Kind of the records.
 const RECORDS: &str = "commands";
 /// Most commands of each type, as upstream: for chat, for users, for messages, and the entry point.
 const TYPES: [(u8, usize); 4] = [(1, 100), (2, 15), (3, 15), (4, 1)];
 const COMMANDS_MAX: usize = 131;
+/// Applications that the log mentions, once each.
+const LOGGED_MAX: usize = 10_000;
 /// Bytes of one stored command. Upstream counts 8,000 characters of names, descriptions and values.
 const COMMAND_BYTES_MAX: usize = 32 * 1024;
 const NAME_CHARS_MAX: usize = 32;
@@ -107,6 +110,18 @@ impl Scope {
             fields.insert("guild_id".to_owned(), json!(guild_id));
         }
         Ok(fields)
+    }
+}
+
+/// A bot notices nothing: all of its calls succeed, and no interaction ever comes.
+fn log_once(logged: &mut BTreeSet<ApplicationId>, application_id: ApplicationId, caller: &Caller) {
+    if logged.len() < LOGGED_MAX && logged.insert(application_id) {
+        tracing::info!(
+            %application_id,
+            username = caller.username.as_str(),
+            "a bot registered commands: they are stored, and nobody can invoke them or press its buttons, because this \
+             server has no interactions (docs/bots.md)"
+        );
     }
 }
 
@@ -337,7 +352,7 @@ pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonReque
     let input = scope.body(&api, input).await?;
     let wanted = form::list(&input.value, 0, COMMANDS_MAX, |value| command(value, None))?;
     check_all(&wanted)?;
-    let _turn = api.commands.lock().await;
+    let mut turn = api.commands.lock().await;
     let before = scope.read(&api).await?;
     let mut commands = Vec::with_capacity(wanted.len());
     for fields in wanted {
@@ -345,6 +360,9 @@ pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonReque
         commands.push(scope.finish(&api, fields, same).await?);
     }
     scope.keep(&api, &commands).await?;
+    if !commands.is_empty() {
+        log_once(&mut turn, scope.application_id, &caller);
+    }
     Ok(Json(commands).into_response())
 }
 
@@ -353,7 +371,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let scope = Scope::of(&api, &params, &caller).await?;
     let input = scope.body(&api, input).await?;
     let fields = command(&input.value, None)?;
-    let _turn = api.commands.lock().await;
+    let mut turn = api.commands.lock().await;
     let mut commands = scope.read(&api).await?;
     let at = commands.iter().position(|other| key(other) == key(&fields));
     let made = scope.finish(&api, fields, at.map(|at| &commands[at])).await?;
@@ -363,11 +381,15 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     }
     check_all(&commands)?;
     scope.keep(&api, &commands).await?;
+    log_once(&mut turn, scope.application_id, &caller);
     let status = if at.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(made)).into_response())
 }
 
 fn find(commands: &[Fields], params: &PathParams) -> Result<usize, ApiError> {
+    if params.text("command_id") == "permissions" {
+        return Err(ApiError::Unserved("/applications/{application_id}/guilds/{guild_id}/commands/permissions"));
+    }
     let id: Id<()> = params.id("command_id")?;
     let id = json!(id);
     let unknown = || ApiError::coded(StatusCode::NOT_FOUND, 10063, "Unknown Application Command");
@@ -385,13 +407,14 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     // An unknown command is refused before the body is read, and looked up again after that, under the lock.
     find(&scope.read(&api).await?, &params)?;
     let input = scope.body(&api, input).await?;
-    let _turn = api.commands.lock().await;
+    let mut turn = api.commands.lock().await;
     let mut commands = scope.read(&api).await?;
     let at = find(&commands, &params)?;
     let fields = command(&input.value, Some(&commands[at]))?;
     commands[at] = scope.finish(&api, fields, Some(&commands[at])).await?;
     check_all(&commands)?;
     scope.keep(&api, &commands).await?;
+    log_once(&mut turn, scope.application_id, &caller);
     Ok(Json(&commands[at]).into_response())
 }
 
