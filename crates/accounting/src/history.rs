@@ -3,7 +3,7 @@
 //! Owns        `History`: a sample of every series each second for ten minutes, and means of ten seconds for an hour.
 //! Invariants  H1 a counter is kept as its rate per second, a gauge as it is, a histogram as the p50 and p99 of what
 //!             came since the sample before. H2 a series that had no value then has a gap there, never a made-up 0.
-//!             (tests `h1_*`, `h2_*`)
+//!             H3 `from_bytes` takes what `to_bytes` made, and refuses everything else. (tests `h1_*` to `h3_*`)
 //! Limits      `SERIES_MAX` series, each 3,840 bytes; further ones are not kept, and `left_out` counts them.
 //! Not here    the clock and the task that samples: `guildhall_telemetry::reports`.
 
@@ -19,6 +19,8 @@ pub const STEP_S: u64 = 10;
 /// Seconds of the whole history.
 pub const WINDOW_S_MAX: u64 = 3_600;
 const FINE: usize = FINE_S as usize;
+/// Beginning of a stored history, with the number of its form.
+const MAGIC: &[u8] = b"guildhall history 1\n";
 const COARSE: usize = (WINDOW_S_MAX / STEP_S) as usize;
 
 /// Value of a series at one moment.
@@ -192,6 +194,61 @@ impl History {
         }
     }
 
+    /// All values, for `from_bytes` of a later process. 3,840 bytes a series, and its name.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let [fine, coarse] = [&self.fine, &self.coarse].map(|times| times.newest(usize::MAX).collect::<Vec<_>>());
+        let mut bytes = MAGIC.to_vec();
+        for (times, places) in [(&self.fine, &fine), (&self.coarse, &coarse)] {
+            bytes.extend((places.len() as u32).to_le_bytes());
+            places.iter().for_each(|place| bytes.extend(times.at_ms[*place].to_le_bytes()));
+        }
+        bytes.extend((self.series.len() as u32).to_le_bytes());
+        for (name, series) in &self.series {
+            let name = &name.as_bytes()[..name.len().min(usize::from(u16::MAX))];
+            bytes.extend((name.len() as u16).to_le_bytes());
+            bytes.extend(name);
+            fine.iter().for_each(|place| bytes.extend(series.fine[*place].to_le_bytes()));
+            coarse.iter().for_each(|place| bytes.extend(series.coarse[*place].to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// The history of an earlier process; none if the bytes are no history. Its counters are not compared with those
+    /// of this process.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let mut history = Self::default();
+        let mut counts = [0; 2];
+        for (times, count) in [&mut history.fine, &mut history.coarse].into_iter().zip(&mut counts) {
+            *count = u32::from_le_bytes(take(&mut rest)?) as usize;
+            if *count > times.at_ms.len() {
+                return None;
+            }
+            for _ in 0..*count {
+                times.advance(u64::from_le_bytes(take(&mut rest)?));
+            }
+        }
+        let series_count = u32::from_le_bytes(take(&mut rest)?) as usize;
+        if series_count > SERIES_MAX {
+            return None;
+        }
+        for _ in 0..series_count {
+            let length = usize::from(u16::from_le_bytes(take(&mut rest)?));
+            let (name, after) = rest.split_at_checked(length)?;
+            rest = after;
+            let mut series = Series::new();
+            for (values, count) in [&mut series.fine, &mut series.coarse].into_iter().zip(counts) {
+                for value in &mut values[..count] {
+                    *value = f32::from_le_bytes(take(&mut rest)?);
+                }
+            }
+            history.series.insert(std::str::from_utf8(name).ok()?.into(), series);
+        }
+        rest.is_empty().then_some(history)
+    }
+
     fn note(&self, sample: &mut Sample, name: &str, value: f64) {
         let known = self.series.get_key_value(name).map(|(name, _)| name.clone());
         sample.values.insert(known.unwrap_or_else(|| name.into()), value as f32);
@@ -228,6 +285,13 @@ impl History {
             self.pending = 0;
         }
     }
+}
+
+/// The next bytes; none if there are fewer.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*taken)
 }
 
 /// Quantile `q` of the values between two readings, by linear interpolation in its bucket, as
@@ -299,6 +363,49 @@ mod tests {
         assert_eq!((hour.step_s, hour.at_ms.len(), hour.series.len()), (10, 70, 1));
         assert_eq!(of(&hour, "a")[0], Some(5.5), "the mean of 1 to 10");
         assert_eq!(history.window(600, |_| true).at_ms.len(), 600, "no more than it keeps");
+    }
+
+    #[test]
+    fn h3_a_history_goes_on_in_the_next_process() {
+        let mut history = History::default();
+        for second in 1..=700u64 {
+            let mut now = vec![("a", Reading::Gauge(second as f64)), ("sent", Reading::Counter(7.0 * second as f64))];
+            if second > 650 {
+                now.push(("b", Reading::Gauge(1.0)));
+            }
+            history.push(second * 1_000, readings(&now));
+        }
+        let bytes = history.to_bytes();
+        let mut next = History::from_bytes(&bytes).unwrap();
+        for window_s in [100, 600, 3_600] {
+            assert_eq!(next.window(window_s, |_| true), history.window(window_s, |_| true));
+        }
+        // The new process counts from 0: its first reading has no rate, and the time between is not filled.
+        let sample = next.push(900_000, readings(&[("a", Reading::Gauge(1.0)), ("sent", Reading::Counter(5.0))]));
+        assert_eq!(values(&sample), [("a", 1.0)]);
+        let report = next.window(3, |name| name == "a");
+        assert_eq!(
+            (report.at_ms, &report.series["a"]),
+            (vec![699_000, 700_000, 900_000], &vec![Some(699.0), Some(700.0), Some(1.0)])
+        );
+        assert_eq!(next.to_bytes().len(), History::from_bytes(&next.to_bytes()).unwrap().to_bytes().len());
+    }
+
+    #[test]
+    fn h3_other_bytes_are_refused() {
+        let mut history = History::default();
+        (1..30).for_each(|second| drop(history.push(second * 1_000, readings(&[("a", Reading::Gauge(1.0))]))));
+        let bytes = history.to_bytes();
+        for length in 0..bytes.len() {
+            assert!(History::from_bytes(&bytes[..length]).is_none(), "{length} bytes of {}", bytes.len());
+        }
+        assert!(History::from_bytes(&[&bytes[..], &[0]].concat()).is_none());
+        for (at, value) in [(0, 0), (MAGIC.len() + 3, 0xff), (bytes.len() - 1, 0x7f)] {
+            let mut changed = bytes.clone();
+            changed[at] = value;
+            // Some values are as good as others; none panics.
+            let _ = History::from_bytes(&changed);
+        }
     }
 
     #[test]

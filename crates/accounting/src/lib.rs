@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod bandwidth;
+mod callers;
 mod canaries;
 mod durations;
 mod guilds;
@@ -22,6 +23,7 @@ mod switch;
 mod trace;
 
 pub use bandwidth::{Sent, SentRow};
+pub use callers::{CALLERS_WINDOW_S, Loudest, Requests};
 pub use canaries::{CANARY_CLASSES, CanaryAccount};
 pub use durations::{Durations, DurationsSnapshot, SparseDurations};
 pub use history::{FINE_S, History, HistoryReport, Reading, SERIES_MAX, STEP_S, Sample, WINDOW_S_MAX};

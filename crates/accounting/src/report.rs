@@ -176,6 +176,92 @@ pub struct OverviewReport {
     pub memory: Memory,
 }
 
+/// Somebody who sends requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeCaller))]
+pub struct Caller {
+    /// Snowflake of the account or key (`"0"`: the root key), an IPv4 address, or an IPv6 /64.
+    pub id: String,
+    /// Name of the account or key; empty if it is not known, and for addresses.
+    pub name: String,
+    /// Requests within the window, refused ones too.
+    pub requests: u64,
+    /// At most so many of these are other callers': the node keeps the 128 loudest of every ten seconds.
+    pub requests_over: u64,
+    /// Nanoseconds of wall time until their answers, waiting included. `busy_ns` of the report is that of all.
+    pub busy_ns: u64,
+}
+
+/// `GET /v1/node/callers`: REST and the backend API, without pages, links to files and gateway connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeCallersReport))]
+pub struct CallersReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Seconds that it is about: between 50 and 60.
+    pub window_s: u64,
+    /// Requests of all callers.
+    pub requests: u64,
+    /// Wall time of these.
+    pub busy_ns: u64,
+    /// Accounts with the most requests, most first.
+    pub accounts: Vec<Caller>,
+    /// Keys of the backend API.
+    pub keys: Vec<Caller>,
+    /// Addresses; each request counts for its account or key as well.
+    pub addresses: Vec<Caller>,
+}
+
+/// Files of one guild, or of one direct message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildFiles))]
+pub struct GuildFiles {
+    /// Snowflake of the guild, or of the direct message.
+    pub id: String,
+    /// Name of the guild; empty if it is not loaded.
+    pub name: String,
+    /// Number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Uploads of one account or webhook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeUploader))]
+pub struct Uploader {
+    /// Snowflake of the account or webhook.
+    pub id: String,
+    /// Name of the account; empty for a webhook.
+    pub name: String,
+    /// Bytes that count against its share of a day.
+    pub day_bytes: u64,
+}
+
+/// `GET /v1/node/files`: whose the bytes of the uploaded files are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeFilesReport))]
+pub struct FilesReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// All files and pictures, uploads in progress too.
+    pub bytes: u64,
+    /// `uploads.bytes_max`.
+    pub bytes_max: u64,
+    /// Of avatars, icons, emoji and stickers.
+    pub pictures_bytes: u64,
+    /// From so many bytes of all files on, messages with files are refused; the rest is for pictures.
+    pub attachments_bytes_max: u64,
+    /// Share of one guild.
+    pub guild_bytes_max: u64,
+    /// Share of one account in a day; none if there is no limit.
+    pub account_day_bytes_max: Option<u64>,
+    /// Guilds with the most bytes, most first. After a start they are complete within some minutes.
+    pub guilds: Vec<GuildFiles>,
+    /// Accounts and webhooks that uploaded most to this node within the last day, most first.
+    pub uploaders: Vec<Uploader>,
+}
+
 /// Dispatches that were sent one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWay))]

@@ -24,7 +24,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use guildhall_http_kit::RequestNote;
+use guildhall_http_kit::{Peer, RequestNote};
 use guildhall_model::{Id, timestamp_of};
 use guildhall_node::{Clock, Node, carry_trace};
 use guildhall_stdx::Timestamp;
@@ -83,6 +83,7 @@ pub(crate) async fn observe(
     let slot = KeySlot::default();
     request.extensions_mut().insert(slot.clone());
     let Some(route) = route else { return next.run(request).await };
+    let peer = Peer::address_in(request.extensions());
     let may_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let is_audited = may_change && !matches!(route.as_str(), PUBLISH | INSPECT) && v1.limits.audit_keep_ms.is_some();
     let mut response = if is_audited {
@@ -109,7 +110,7 @@ pub(crate) async fn observe(
     } else {
         next.run(request).await
     };
-    RequestNote::of_key(route, slot.0.get().copied()).put(&mut response);
+    RequestNote::of_key(route, slot.0.get().copied(), peer).put(&mut response);
     response
 }
 

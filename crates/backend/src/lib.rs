@@ -331,6 +331,8 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(node::guild))
         .routes(routes!(node::sessions))
         .routes(routes!(node::session))
+        .routes(routes!(node::callers))
+        .routes(routes!(node::files))
         .routes(routes!(node::compression))
         .routes(routes!(node::operations))
         .routes(routes!(node::history))

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod callers;
 pub mod entity_tag;
 mod error;
 mod field_errors;
@@ -27,6 +28,7 @@ pub use body::{
     BODY_BYTES, BodyFault, BodyQuotas, BodySlot, LISTENER_DRAINS_BYTES, LazyBody, Permit, TREES_SHARE, announced_bytes,
     detach_body, drain, drain_slot, parse_tree,
 };
+pub use callers::{Callers, LoudCallers};
 pub use error::{ErrorAnswer, NOT_FOUND, Retry, over_quota};
 pub use field_errors::{FieldError, FieldErrors};
 pub use limiter::{Limiter, Rule, Verdict};

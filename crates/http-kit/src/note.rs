@@ -3,6 +3,7 @@
 //! Invariants  a note has the pattern of a route, and no part of a path: paths contain tokens.
 
 use axum::{extract::MatchedPath, response::Response};
+use std::net::IpAddr;
 
 /// Route and sender of a request; an extension of its answer.
 #[derive(Clone, Debug)]
@@ -13,15 +14,17 @@ pub struct RequestNote {
     pub user_id: Option<u64>,
     /// The backend's key, if it is valid; 0 for the root key.
     pub key_id: Option<u64>,
+    /// Where the request came from.
+    pub peer: IpAddr,
 }
 
 impl RequestNote {
-    pub fn of_account(route: MatchedPath, user_id: Option<u64>) -> Self {
-        Self { prefix: "/api", route, user_id, key_id: None }
+    pub fn of_account(route: MatchedPath, user_id: Option<u64>, peer: IpAddr) -> Self {
+        Self { prefix: "/api", route, user_id, key_id: None, peer }
     }
 
-    pub fn of_key(route: MatchedPath, key_id: Option<u64>) -> Self {
-        Self { prefix: "", route, user_id: None, key_id }
+    pub fn of_key(route: MatchedPath, key_id: Option<u64>, peer: IpAddr) -> Self {
+        Self { prefix: "", route, user_id: None, key_id, peer }
     }
 
     /// Pattern of the route, like `/api/channels/{channel_id}`.

@@ -1,13 +1,14 @@
 //! Observation of requests: the wall time of each route, and the trace of a request.
 //!
-//! Owns        `RestAccount`, the histogram per method and route; the root span of a traced request.
+//! Owns        `RestAccount`, the histogram per method and route, and the loudest callers; the root span of
+//!             a traced request.
 //! Doors       `observe` around the routers of clients and backends.
 //! Invariants  O1 names are patterns of routes and known methods, never paths. O2 a request whose client goes away is
 //!             counted and traced like any other. (tests)
 //! Limits      `ROUTES_MAX` routes; further ones count as `other`. The time of a stream is that until its head.
 //! Not here    which requests are traced: `RequestTracer`.
 
-use crate::note::RequestNote;
+use crate::{callers::Callers, note::RequestNote};
 use axum::{
     Router,
     extract::Request,
@@ -42,6 +43,8 @@ pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 #[derive(Debug, Default)]
 pub struct RestAccount {
     routes: RwLock<BTreeMap<String, Arc<Durations>>>,
+    /// The loudest of the last minute.
+    pub callers: Callers,
 }
 
 impl RestAccount {
@@ -79,7 +82,7 @@ pub fn observe(router: Router, account: Arc<RestAccount>, tracer: Option<Arc<dyn
             trace: tracer.as_ref().and_then(begin),
             method: method_name(request.method()),
             begun: Instant::now(),
-            route: None,
+            note: None,
             status: None,
         };
         run(observed, request, next)
@@ -100,7 +103,7 @@ async fn run(mut observed: Observed, request: Request, next: Next) -> Response {
             tracer.run(trace, Box::pin(answering)).await
         }
     };
-    observed.route = response.extensions().get::<RequestNote>().map(RequestNote::route);
+    observed.note = response.extensions().get::<RequestNote>().cloned();
     observed.status = Some(response.status());
     response
 }
@@ -112,7 +115,7 @@ struct Observed {
     method: &'static str,
     begun: Instant,
     /// None until there is an answer, and for what has no route: pages, health, metrics.
-    route: Option<String>,
+    note: Option<RequestNote>,
     /// None: the client went away.
     status: Option<StatusCode>,
 }
@@ -120,16 +123,19 @@ struct Observed {
 impl Drop for Observed {
     fn drop(&mut self) {
         let now = Instant::now();
-        let name = match (&self.route, self.status) {
+        let route = self.note.as_ref().map(RequestNote::route);
+        let name = match (&route, self.status) {
             (Some(route), _) => format!("{} {route}", self.method),
             (None, None) => format!("{} gone", self.method),
             (None, Some(_)) => return,
         };
-        self.account.handled(&name, now.duration_since(self.begun).as_nanos() as u64);
+        let ns = now.duration_since(self.begun).as_nanos() as u64;
+        self.account.handled(&name, ns);
+        self.note.iter().for_each(|note| self.account.callers.note(note, ns));
         let Some((trace, _)) = &self.trace else { return };
         let status = self.status.map_or(0, |status| status.as_u16());
         let mut attributes = vec![("http.request.method", self.method.into())];
-        attributes.extend(self.route.take().map(|route| ("http.route", route.into())));
+        attributes.extend(route.map(|route| ("http.route", route.into())));
         if status > 0 {
             attributes.push(("http.response.status_code", u64::from(status).into()));
         }

@@ -10,7 +10,7 @@
 use crate::{accounts::Kind, guild_host::GuildHost, mailbox::Mailbox, pipeline::CommitUnit};
 use guildhall_accounting::{LoopAccount, SparseDurations, report};
 use guildhall_guild::Guild;
-use guildhall_guild_protocol::{AudienceRule, Event, Published, RelayMessage};
+use guildhall_guild_protocol::{AudienceRule, Event, Payload, Published, RelayMessage};
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId};
 use guildhall_stdx::heap::Held;
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
@@ -84,7 +84,7 @@ impl GuildTally {
 
     fn count(&mut self, event: &Event) {
         self.events += 1;
-        let Some(channel_id) = channel_of(&event.audience.rule) else { return };
+        let Some(channel_id) = channel_of(event) else { return };
         if let Some((_, count)) = self.channels.iter_mut().find(|(known, _)| *known == channel_id) {
             *count += 1;
         } else if self.channels.len() < CHANNELS_MAX {
@@ -100,8 +100,14 @@ impl GuildTally {
     }
 }
 
-fn channel_of(rule: &AudienceRule) -> Option<ChannelId> {
-    match rule {
+/// The channel that an event is in, or is about.
+fn channel_of(event: &Event) -> Option<ChannelId> {
+    match &event.payload {
+        Payload::Channel(channel) => return Some(channel.id),
+        Payload::ChannelMemberCount { channel_id, .. } => return Some(*channel_id),
+        _ => {}
+    }
+    match &event.audience.rule {
         AudienceRule::Channel(channel_id)
         | AudienceRule::ChannelExcept(channel_id, _)
         | AudienceRule::ChannelPermission(channel_id, _)

@@ -87,7 +87,7 @@ pub(crate) async fn admit_request(
     if is_known && (has_files || is_large) {
         drain_slot(api.limits.multipart_bytes_max, announced, &slot);
     }
-    RequestNote::of_account(route, account_id).put(&mut response);
+    RequestNote::of_account(route, account_id, peer).put(&mut response);
     response
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Owns        the routes below `/v1/node`, and `NodeReports`, the API's interface to the figures.
 //! Invariants  any key reads the node's state and figures, but a key that manages tokens alone or publishes alone
-//!             learns nothing about others: reports need the scope `read`, those of sessions `sessions`, actions
-//!             `write`.
-//! Limits      `GUILDS_MAX` guilds and `SESSIONS_MAX` sessions in one report; `history::PREFIXES_MAX` prefixes.
+//!             learns nothing about others: reports need the scope `read`, those of sessions and callers
+//!             `sessions`, actions `write`.
+//! Limits      `GUILDS_MAX` guilds, `SESSIONS_MAX` sessions and `CALLERS_MAX` callers in one
+//!             report; `history::PREFIXES_MAX` prefixes.
 //! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What
 //!             fills them: `guildhall_telemetry::reports`.
 //! Spec        docs/backend-api.md "Node".
@@ -31,8 +32,8 @@ use axum::{Json, extract::State};
 use guildhall_accounting::{
     HistoryReport, Sample,
     report::{
-        BandwidthReport, CompressionReport, GuildReport, GuildsReport, OperationsReport, OverviewReport, SessionReport,
-        SessionsReport,
+        BandwidthReport, CallersReport, CompressionReport, FilesReport, GuildReport, GuildsReport, OperationsReport,
+        OverviewReport, SessionReport, SessionsReport,
     },
 };
 use guildhall_model::{GuildId, UserId};
@@ -46,6 +47,8 @@ use utoipa::{IntoParams, ToSchema};
 const GUILDS_MAX: u32 = 10_000;
 /// Sessions of one report.
 const SESSIONS_MAX: u32 = 10_000;
+/// Callers of each kind in one report, and owners of files.
+const CALLERS_MAX: u32 = 100;
 
 /// State of the node, for `GET /v1/node`.
 #[derive(Clone, Debug, Default)]
@@ -90,6 +93,10 @@ pub trait NodeReports: Send + Sync + 'static {
     async fn sessions(&self, filter: SessionFilter, limit: usize) -> SessionsReport;
     /// One session; none if there is no such session.
     async fn session(&self, id: &str) -> Option<SessionReport>;
+    /// The loudest callers of the last minute, at most `limit` of each kind.
+    async fn callers(&self, limit: usize) -> CallersReport;
+    /// Whose the uploaded files are, at most `limit` of each kind; none if uploads are off.
+    async fn files(&self, limit: usize) -> Option<FilesReport>;
     /// Contexts, upgrades and shared-match.
     async fn compression(&self) -> CompressionReport;
     /// Settings, refusals and warnings.
@@ -135,6 +142,12 @@ impl NodeReports for NoReports {
         SessionsReport::default()
     }
     async fn session(&self, _: &str) -> Option<SessionReport> {
+        None
+    }
+    async fn callers(&self, _: usize) -> CallersReport {
+        CallersReport::default()
+    }
+    async fn files(&self, _: usize) -> Option<FilesReport> {
         None
     }
     async fn compression(&self) -> CompressionReport {
@@ -315,6 +328,48 @@ pub(super) async fn session(
 ) -> Result<Json<SessionReport>, V1Error> {
     let report = v1.in_time(v1.reports.session(path.text("session_id"))).await?;
     report.map(Json).ok_or_else(|| V1Error::not_found("session"))
+}
+
+/// Parameters of the reports of callers and files.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitQuery {
+    /// Maximum number of each kind; 20 if omitted.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+}
+
+impl Check for LimitQuery {
+    fn check(&self, faults: &mut FieldErrors) {
+        faults.number("limit", self.limit.unwrap_or(20).into(), 1, CALLERS_MAX.into());
+    }
+}
+
+/// Reports the loudest callers of the last minute
+///
+/// Accounts, keys and addresses by their requests to REST and the backend API, with the wall time of these.
+#[utoipa::path(get, path = "/v1/node/callers", tag = "node", params(LimitQuery),
+    responses((status = 200, body = CallersReport)))]
+pub(super) async fn callers(
+    _: Caller<Sessions>,
+    State(v1): State<Arc<V1>>,
+    Query(query): Query<LimitQuery>,
+) -> Result<Json<CallersReport>, V1Error> {
+    v1.in_time(v1.reports.callers(query.limit.unwrap_or(20) as usize)).await.map(Json)
+}
+
+/// Reports whose the uploaded files are
+///
+/// By guild, and by account or webhook within the last day.
+#[utoipa::path(get, path = "/v1/node/files", tag = "node", params(LimitQuery),
+    responses((status = 200, body = FilesReport), (status = 404, description = "Uploads are off", body = V1Error)))]
+pub(super) async fn files(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    Query(query): Query<LimitQuery>,
+) -> Result<Json<FilesReport>, V1Error> {
+    let report = v1.in_time(v1.reports.files(query.limit.unwrap_or(20) as usize)).await?;
+    report.map(Json).ok_or_else(|| V1Error::not_found("store of files: uploads.mode is \"off\""))
 }
 
 /// Reports contexts, upgrades and shared-match

@@ -36,6 +36,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// In the data directory.
+const HISTORY_FILE: &str = "history";
 /// Events of sessions in the ring for `GET /v1/sessions/events`, about 100 bytes each.
 const SESSION_EVENTS_KEPT: usize = 65_536;
 
@@ -77,6 +79,7 @@ impl Routes<'_> {
             readiness: Box::new(is_ready.clone()),
             streams: streams_name(config),
             memory_bytes_max: config.codec.memory_bytes_max,
+            history_file: config.store.dir.join(HISTORY_FILE),
         });
         let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
         let (backends, dashboard) = self.backends(&reports, &session_events);
@@ -126,10 +129,10 @@ impl Routes<'_> {
             unserved,
             node: node.clone(),
             gateway_url: ports.gateway_url.as_str().into(),
+            is_gateway_url_local: ports.is_url_local(self.config),
             limits: api_limits(self.config),
             hidden_channels: hidden_channels(self.config),
             clock: Arc::new(NodeClock(clock)),
-            is_gateway_url_local: ports.is_url_local(self.config),
             session_starts: Arc::new(GateStarts { gate, accounts, clock }),
             files: files.clone(),
         })

@@ -260,6 +260,8 @@ impl RunningNode {
         if let Some(traces) = traces {
             traces.end().await;
         }
+        let reports = self.reports;
+        let _ = in_time(deadline, "the history", tokio::task::spawn_blocking(move || reports.keep_history())).await;
         if let Some(access) = access {
             // Flushed last: no client waits for it.
             let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;

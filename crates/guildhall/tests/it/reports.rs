@@ -1,7 +1,7 @@
 //! Reports of `/v1/node`: bandwidth by dispatch type, and guilds by busy time, against the actions of clients.
 
 use crate::{
-    support::{Demo, Http, wait_for, wait_until},
+    support::{Demo, Http, ask, wait_for, wait_until},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -145,4 +145,101 @@ fn relays_return_canaries_and_clients_receive_none() {
     session.expect_event("MESSAGE_CREATE");
     assert_eq!(session.last_seq, seq + 1, "no canary took a sequence number");
     assert_eq!(value("rest_request_seconds_count{route=\"POST /api/channels/{channel_id}/messages\"}"), 1.0);
+}
+
+#[test]
+fn the_loudest_callers_and_the_owners_of_files_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
+    let channel = demo.channels()[0].clone();
+    let mut bot = demo.client("bot_token");
+    let me = bot.get("/api/v10/users/@me").unwrap().body;
+    for _ in 0..40 {
+        assert_eq!(bot.get(&format!("/api/v10/channels/{channel}")).unwrap().status, 200);
+    }
+    let mut admin = Http::new(demo.addr, &format!("Bearer {}", demo.manifest["admin_key"].as_str().unwrap()));
+    let made = admin.request("POST", "/v1/keys", Some(&json!({"name": "loud", "scopes": ["read"]}))).unwrap().body;
+    let mut loud = Http::new(demo.addr, &format!("Bearer {}", made["key"].as_str().unwrap()));
+    for _ in 0..20 {
+        assert_eq!(loud.get("/v1/node").unwrap().status, 200);
+    }
+    assert_eq!(loud.get("/v1/node/callers").unwrap().status, 403, "it names accounts and addresses");
+
+    let report = wait_until("all requests are counted", || {
+        let report = admin.get("/v1/node/callers?limit=2").unwrap().body;
+        let count = |kind: &str| report[kind][0]["requests"].as_u64().unwrap_or(0);
+        if count("accounts") >= 41 && count("keys") >= 21 { Ok(report) } else { Err(report) }
+    });
+    assert_eq!(
+        (&report["accounts"][0]["id"], &report["accounts"][0]["name"]),
+        (&me["id"], &me["username"]),
+        "{report}"
+    );
+    assert_eq!((&report["keys"][0]["id"], &report["keys"][0]["name"]), (&made["id"], &json!("loud")), "{report}");
+    assert_eq!((&report["keys"][1]["id"], &report["keys"][1]["name"]), (&json!("0"), &json!("root key")), "{report}");
+    assert_eq!(report["addresses"][0]["id"], "127.0.0.1", "{report}");
+    let (all, of_bot) = (report["busy_ns"].as_u64().unwrap(), report["accounts"][0]["busy_ns"].as_u64().unwrap());
+    assert!(report["requests"].as_u64().unwrap() >= 62 && of_bot > 0 && of_bot < all, "{report}");
+    assert_eq!(admin.get("/v1/node/callers?limit=0").unwrap().status, 400);
+
+    let upload = format!(
+        "--XX\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"a.txt\"\r\n\r\n{}\r\n--XX--\r\n",
+        "a".repeat(1_000)
+    );
+    let headers = format!(
+        "Authorization: {}\r\nContent-Type: multipart/form-data; boundary=XX\r\n",
+        demo.manifest["bot_token"].as_str().unwrap()
+    );
+    let path = format!("/api/v10/channels/{channel}/messages");
+    assert_eq!(ask(demo.addr, "POST", &path, &headers, upload.as_bytes()).status, 200);
+    let files = admin.get("/v1/node/files").unwrap().body;
+    let guild =
+        json!({"id": demo.manifest["guild_id"], "name": files["guilds"][0]["name"], "files": 1, "bytes": 1_000});
+    assert_eq!(files["guilds"], json!([guild]), "{files}");
+    assert_ne!(guild["name"], "");
+    assert_eq!(files["uploaders"], json!([{"id": me["id"], "name": me["username"], "day_bytes": 1_000}]), "{files}");
+    let bytes_max = files["bytes_max"].as_u64().unwrap();
+    assert_eq!(files["guild_bytes_max"].as_u64().unwrap(), bytes_max / 2, "{files}");
+    assert_eq!(files["account_day_bytes_max"].as_u64().unwrap(), bytes_max / 10, "{files}");
+
+    // What was there before a start counts as well, once its guild is known.
+    assert_eq!(demo.terminate(), Some(0));
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let mut admin = Http::new(demo.addr, &format!("Bearer {}", demo.manifest["admin_key"].as_str().unwrap()));
+    wait_until("the guild of the file", || {
+        let files = admin.get("/v1/node/files").unwrap().body;
+        if files["guilds"] == json!([guild]) { Ok(()) } else { Err(files) }
+    });
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn the_history_goes_on_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = || Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let history = |demo: &Demo| {
+        let key = format!("Bearer {}", demo.manifest["admin_key"].as_str().unwrap());
+        let answer = Http::new(demo.addr, &key).get("/v1/node/history?window_s=600&series=sessions").unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    };
+    let times = |history: &Value| -> Vec<u64> {
+        history["at_ms"].as_array().unwrap().iter().map(|at_ms| at_ms.as_u64().unwrap()).collect()
+    };
+    let demo = start();
+    let before = wait_until("three samples", || {
+        let history = history(&demo);
+        if times(&history).len() >= 3 { Ok(history) } else { Err(history) }
+    });
+    assert_eq!(demo.terminate(), Some(0));
+    let demo = start();
+    let after = wait_until("a sample of the new process", || {
+        let history = history(&demo);
+        if times(&history).len() > times(&before).len() + 1 { Ok(history) } else { Err(history) }
+    });
+    assert!(times(&after).starts_with(&times(&before)), "{before} {after}");
+    assert!(times(&after).is_sorted(), "{after}");
+    let series = |history: &Value| history["series"]["sessions{state=\"live\"}"].clone();
+    assert_eq!(series(&after)[0], series(&before)[0], "{after}");
+    assert_eq!(demo.terminate(), Some(0));
 }

@@ -1,6 +1,7 @@
 //! Accounts of guilds and of the store.
 
 use crate::support::{OWNER, World, attach, bounded, session};
+use guildhall_guild::{ChannelPatch, Command};
 
 #[tokio::test]
 async fn the_busiest_guild_is_listed_with_its_message_types_and_channels() {
@@ -31,6 +32,11 @@ async fn the_busiest_guild_is_listed_with_its_message_types_and_channels() {
     let [channel] = &account.channels[..] else { panic!("{account:?}") };
     assert_eq!((&*channel.id, channel.events_total), (&*channel_id.to_string(), 20));
     assert_eq!((&*channel.name, &*channel.kind), ("general", "text"));
+    // A change of the channel is an event of it, though all members receive it.
+    let patch = ChannelPatch { topic: Some(Some("new".to_owned())), ..ChannelPatch::default() };
+    world.command(loud, Command::UpdateChannel(channel_id, Box::new(patch))).await.unwrap();
+    let account = bounded(world.node.guild_account(loud)).await.unwrap();
+    assert_eq!(account.channels[0].events_total, 21, "{account:?}");
     let unknown = guildhall_model::GuildId::new(77);
     assert!(bounded(world.node.guild_account(unknown)).await.is_none());
 }

@@ -1,19 +1,22 @@
 //! Reports: the figures of a running node for `/v1/node` and the dashboard.
 //!
 //! Owns        `Reports`, which collects a report when somebody asks for it; the history, which a task of its own
-//!             samples each second (`Sampler`); the requests of operators (`Asked`), which the command that runs the
-//!             node does.
+//!             samples each second (`Sampler`), and its file (`snapshot`); the requests of operators (`Asked`), which
+//!             the command that runs the node does.
 //! Invariants  R1 nothing here is on the path of a delivery: figures are read where they are counted. R2 what is not
 //!             measured is absent. R3 no secret is in a report: settings come from `Effective`, which hides them.
 //! Limits      see `sessions`, `warnings`; `ASKED_MAX` requests of operators wait, further ones are refused.
 //! Not here    routes: `guildhall_backend`. Shapes: `guildhall_accounting::report`.
 
+mod callers;
 mod compression;
 mod guilds;
+
 mod operations;
 mod overview;
 mod sampler;
 mod sessions;
+mod snapshot;
 
 pub use sampler::Sampler;
 
@@ -22,8 +25,8 @@ use async_trait::async_trait;
 use guildhall_accounting::{
     History, HistoryReport, Sample,
     report::{
-        BandwidthReport, CompressionReport, GuildReport, GuildsReport, OperationsReport, OverviewReport, SessionReport,
-        SessionsReport, Setting, UpgradesReport,
+        BandwidthReport, CallersReport, CompressionReport, FilesReport, GuildReport, GuildsReport, OperationsReport,
+        OverviewReport, SessionReport, SessionsReport, Setting, UpgradesReport,
     },
 };
 use guildhall_backend::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
@@ -33,9 +36,12 @@ use guildhall_net::SystemClock;
 use guildhall_partition::SentTable;
 use guildhall_settings::Loaded;
 use guildhall_stdx::Timestamp;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -66,6 +72,8 @@ pub struct Reports {
     upgrades: Mutex<Option<ReadUpgrades>>,
     settings: Mutex<Vec<Setting>>,
     history: Mutex<History>,
+    /// Where the history outlives the process.
+    history_file: PathBuf,
     /// None once the node is being stopped: streams that follow it end.
     samples: Mutex<Option<watch::Sender<Arc<Sample>>>>,
     asked: mpsc::Sender<Asked>,
@@ -84,6 +92,8 @@ pub struct Sources {
     pub streams: &'static str,
     /// `codec.memory_bytes_max`.
     pub memory_bytes_max: Option<u64>,
+    /// Where the history outlives the process.
+    pub history_file: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,7 +104,7 @@ impl Reports {
     /// Reports, and the requests of operators: a command that does not read them drops the receiver.
     #[must_use]
     pub fn new(sources: Sources) -> (Arc<Self>, mpsc::Receiver<Asked>) {
-        let Sources { metrics, clock, readiness, streams, memory_bytes_max } = sources;
+        let Sources { metrics, clock, readiness, streams, memory_bytes_max, history_file } = sources;
         let (asked, requests) = mpsc::channel(ASKED_MAX);
         let reports = Self {
             metrics,
@@ -105,7 +115,8 @@ impl Reports {
             memory_bytes_max,
             upgrades: Mutex::new(None),
             settings: Mutex::default(),
-            history: Mutex::default(),
+            history: Mutex::new(snapshot::read(&history_file)),
+            history_file,
             samples: Mutex::new(Some(watch::Sender::new(Arc::default()))),
             asked,
             is_draining: AtomicBool::new(false),
@@ -182,6 +193,14 @@ impl NodeReports for Reports {
 
     async fn session(&self, id: &str) -> Option<SessionReport> {
         self.session_report(id).await
+    }
+
+    async fn callers(&self, limit: usize) -> CallersReport {
+        self.callers_report(limit).await
+    }
+
+    async fn files(&self, limit: usize) -> Option<FilesReport> {
+        self.files_report(limit).await
     }
 
     async fn compression(&self) -> CompressionReport {

@@ -3,9 +3,11 @@
 //! Limits      a sample that takes longer than its second delays the next one; none is made up. It costs a turn of the
 //!             partitions and some hundred numbers.
 
-use super::{Reports, lock};
+use super::{Reports, lock, snapshot::SNAPSHOT_EVERY};
 use crate::owners::REFRESH_EVERY;
+use guildhall_accounting::Reading;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,6 +29,7 @@ impl Sampler {
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut left_out = 0;
             let mut owners_at: Option<Instant> = None;
+            let mut written_at = Instant::now();
             loop {
                 timer.tick().await;
                 let Some(reports) = reports.upgrade() else { return };
@@ -36,19 +39,10 @@ impl Sampler {
                     reports.metrics.refresh_owners(history).await;
                 }
                 let Some(readings) = reports.collect(|metrics| metrics.readings()).await else { continue };
-                let mut history = lock(&reports.history);
-                let sample = history.push(reports.at_ms(), readings);
-                if history.left_out() > left_out {
-                    left_out = history.left_out();
-                    tracing::warn!(
-                        target: "guildhall::reports::sampler",
-                        series = left_out,
-                        "the history has no room for some series: the dashboard lacks them"
-                    );
-                }
-                drop(history);
-                if let Some(samples) = &*lock(&reports.samples) {
-                    samples.send_replace(Arc::new(sample));
+                reports.sample(readings, &mut left_out);
+                if written_at.elapsed() >= SNAPSHOT_EVERY {
+                    written_at = Instant::now();
+                    let _ = tokio::task::spawn_blocking(move || reports.keep_history()).await;
                 }
             }
         }))
@@ -58,5 +52,25 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+impl Reports {
+    /// `left_out` is the number of series that the log has mentioned.
+    fn sample(&self, readings: BTreeMap<String, Reading>, left_out: &mut u64) {
+        let mut history = lock(&self.history);
+        let sample = history.push(self.at_ms(), readings);
+        if history.left_out() > *left_out {
+            *left_out = history.left_out();
+            tracing::warn!(
+                target: "guildhall::reports::sampler",
+                series = *left_out,
+                "the history has no room for some series: the dashboard lacks them"
+            );
+        }
+        drop(history);
+        if let Some(samples) = &*lock(&self.samples) {
+            samples.send_replace(Arc::new(sample));
+        }
     }
 }
