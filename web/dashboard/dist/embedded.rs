@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DoYGe8ET.js",
+        name: "assets/index-DsnVIcN-.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "d6babd5adec60dbb",
-        plain: include_bytes!("assets/index-DoYGe8ET.js"),
-        gzip: include_bytes!("assets/index-DoYGe8ET.js.gz"),
-        brotli: include_bytes!("assets/index-DoYGe8ET.js.br"),
+        tag: "e8c9567a5eac3023",
+        plain: include_bytes!("assets/index-DsnVIcN-.js"),
+        gzip: include_bytes!("assets/index-DsnVIcN-.js.gz"),
+        brotli: include_bytes!("assets/index-DsnVIcN-.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "5f56bc8d89d5b7a8",
+        tag: "7705473621b1e05b",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

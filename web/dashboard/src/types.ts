@@ -57,3 +57,11 @@ export interface Setting { name: string; value: string; origin: string; is_live:
 export interface Refusal { what: string; reason: string; count_total: number }
 export interface Warning { at_ms: number; level: string; target: string; text: string }
 export interface OperationsReport { at_ms: number; settings: Setting[]; is_draining: boolean; refused: Refusal[]; slow_consumers_total: number; warnings: Warning[] }
+export interface Caller { id: string; name: string; requests: number; requests_over: number; busy_ns: number }
+export interface CallersReport { at_ms: number; window_s: number; requests: number; busy_ns: number; accounts: Caller[]; keys: Caller[]; addresses: Caller[] }
+export interface GuildFiles { id: string; name: string; files: number; bytes: number }
+export interface Uploader { id: string; name: string; day_bytes: number }
+export interface FilesReport {
+  at_ms: number; bytes: number; bytes_max: number; pictures_bytes: number; attachments_bytes_max: number; guild_bytes_max: number; account_day_bytes_max: number | null;
+  guilds: GuildFiles[]; uploaders: Uploader[];
+}

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
-import { guildId, KEY, Stub } from "./stub.js";
+import { accountId, guildId, KEY, Stub } from "./stub.js";
 import { closeBrowser, overflow, until, violations, visit } from "./support.js";
 
 const source = async (name) => (await runnerImport(fileURLToPath(new URL(`../src/${name}`, import.meta.url)), { configFile: false })).module;
@@ -119,4 +119,32 @@ test("codecs, encodings, platforms and places are lists of their own", async (t)
   assert.deepEqual([await labels("Connections by codec"), await labels("Connections by encoding"), await labels("Sessions by platform"), await labels("Places of sessions in guilds")], [["zlib-stream", "none"], ["json"], ["web"], ["passive", "active"]]);
   assert.match(await page.locator(".tile", { hasText: "Memory" }).innerText(), /for each connection/);
   await page.context().close();
+});
+
+test("who asks most: accounts, keys and addresses, with their share of the time", async (t) => {
+  const stub = await Stub.start();
+  t.after(() => stub.stop());
+  const page = await open(stub);
+  const callers = page.getByRole("region", { name: "Callers", exact: true });
+  await callers.locator(".says", { hasText: "asked most" }).waitFor();
+  assert.match(await callers.locator(".says").textContent(), /^The key “root key” asked most in the last minute: 470\/s, 99\.4 % of all requests and 99\.4 % of their time\./);
+  const row = callers.locator("tbody tr", { hasText: "192.0.2.7" });
+  assert.equal((await row.innerText()).replaceAll(/\s+/g, " ").trim(), "192.0.2.7 address 470 99.4 % 99.4 % 3 ms");
+  // Without a name the id; what others may have in the count is told.
+  const count = callers.locator("tbody tr", { hasText: accountId(4) }).locator("td").nth(2);
+  await count.hover();
+  await until("what hover tells", async () => /up to 12 of them are of others/.test((await count.getAttribute("title")) ?? ""));
+  await page.evaluate(() => { location.hash = "#/operations"; });
+  const files = page.locator(".bars", { hasText: "Files by guild" });
+  await files.waitFor();
+  assert.match(await files.innerText(), /61 MB of at most 100 MB.*Guild 0\s+45 MB\s+212 files, 90 % of its 50 MB/s);
+  assert.match(await page.locator(".bars", { hasText: "Uploads of the last day" }).innerText(), /greeter\s+9 MB\s+90 % of its 10 MB/);
+  assert.deepEqual([await violations(page), await overflow(page), page.complaints], [[], 0, []]);
+  await page.context().close();
+  const reader = await Stub.start({ scopes: ["read"] });
+  t.after(() => reader.stop());
+  const other = await open(reader);
+  await other.getByText("sees which account, key or address asks most").waitFor();
+  assert.ok(!reader.asked.some((path) => path.includes("callers")), "it does not ask for what it may not see");
+  await other.context().close();
 });

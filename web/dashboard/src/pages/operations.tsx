@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { ask, may, Refused } from "../api.ts";
 import { Chart } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
+import { Files } from "../files.tsx";
 import { exact, perSecond } from "../format.ts";
 import { useReport } from "../report.ts";
 import type { OperationsReport, Setting } from "../types.ts";
@@ -87,6 +88,7 @@ export function Operations() {
   const settings = value.settings.filter((setting) => (!onlyChanged.value || setting.origin !== "default") && (!text || setting.name.includes(text) || setting.value.toLowerCase().includes(text)));
   const refused = value.refused.filter(({ count_total }) => count_total > 0).sort((a, b) => b.count_total - a.count_total);
   const changed = value.settings.filter(({ origin }) => origin !== "default").length;
+  const hasUploads = value.settings.some(({ name, value }) => name === "uploads.mode" && value !== '"off"');
   const shared = { at: feed.series.at, changed: feed.changed.value, isLoaded: feed.isLoaded.value };
   return (
     <>
@@ -105,6 +107,7 @@ export function Operations() {
         {refused.length > 0 && <Chart {...shared} title="Refusals per second" format={perSecond} lines={[{ label: "Sockets", values: feed.line("sockets_refused") }, { label: "Tokens", values: feed.line("tokens_refused") }, { label: "Identifies", values: feed.line("identifies_refused") }, { label: "Resumes", values: feed.line("resumes_refused") }, { label: "Keys", values: feed.line("keys_refused") }]} />}
         {value.slow_consumers_total > 0 && <Chart {...shared} title="Slow consumers" says={`${exact(value.slow_consumers_total)} connections were cut because their clients did not read.`} format={perSecond} lines={[{ label: "Cut per second", values: feed.line("slow_consumers") }]} />}
       </div>
+      {hasUploads && <div class="charts"><Files /></div>}
       <h2 class="title">Settings in force</h2>
       <div class="search">
         <label for="setting-filter">Find</label>
