@@ -76,10 +76,6 @@ const WINDOW_BITS_MAX: u8 = 15;
 const NARROWED_MAX: usize = 1_024;
 
 /// Stream compressor of one connection.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a connection boxes the whole; a library context has kilobytes outside of it"
-)]
 #[derive(Debug)]
 pub enum Compressor {
     /// A library context.

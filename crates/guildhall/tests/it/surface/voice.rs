@@ -11,7 +11,7 @@ struct Scene {
     moderator: Person,
     listener: Person,
     client: Client,
-    node: TestNode,
+    _node: TestNode,
 }
 
 impl Scene {
@@ -26,7 +26,7 @@ impl Scene {
         let role = role["id"].as_str().unwrap();
         owner.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", moderator.id), NOTHING);
         let client = node.connect(&listener, EVERYTHING);
-        Self { guild, owner, moderator, listener, client, node }
+        Self { guild, owner, moderator, listener, client, _node: node }
     }
 
     fn channel(&self, kind: u8, denied: u64) -> String {
