@@ -14,7 +14,13 @@ const DAY_MS: u64 = 86_400_000;
 const LIMITS: VisitorLimits = VisitorLimits { address_per_hour_max: 100, visitors_max: 3 };
 
 async fn visit(world: &World, visitors: &Arc<Visitors>) -> (u16, Value) {
-    let page = ChatPage { gateway_url: "ws://gw.example.net".into(), visitors: Some(visitors.clone()), streams: "off" };
+    let page = ChatPage {
+        gateway_url: "ws://gw.example.net".into(),
+        visitors: Some(visitors.clone()),
+        streams: "off",
+        sign_on_url: None,
+        create_guilds: false,
+    };
     let request = Request::builder().method("POST").uri("/chat/visitors").extension(Peer([192, 0, 2, 1].into()));
     let answer = chat_router(page).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     let status = answer.status().as_u16();
