@@ -177,7 +177,8 @@ impl Files {
         let percent = |of: u32| (u128::from(bytes_max) * u128::from(of.min(100)) / 100) as u64;
         let shares = Shares::new(shares::Limits {
             sender_day_max: if account_day_percent < 100 { percent(account_day_percent) } else { u64::MAX },
-            guild_max: percent(guild_percent),
+            // All of it is `bytes_max`, past which the sweep is asked for room.
+            guild_max: if guild_percent < 100 { percent(guild_percent) } else { u64::MAX },
             attachments_max: bytes_max - percent(pictures_percent),
         });
         let open = move || {
@@ -232,7 +233,7 @@ impl Files {
             bytes_max: self.bytes_max(),
             pictures_bytes,
             attachments_bytes_max: shares.limits.attachments_max,
-            guild_bytes_max: shares.limits.guild_max,
+            guild_bytes_max: shares.limits.guild_max.min(self.bytes_max()),
             sender_day_bytes_max: shares.limits.sender_day_max,
             guilds,
             senders,
