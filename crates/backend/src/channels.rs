@@ -17,6 +17,7 @@ use guildhall_model::{Channel, ChannelId, GuildId, Overwrite, OverwriteKind};
 use guildhall_store::ExternalKind;
 use serde::Deserialize;
 use std::sync::Arc;
+use tokio::sync::MutexGuard;
 use utoipa::IntoParams;
 
 async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
@@ -137,8 +138,24 @@ pub(super) async fn put(
 }
 
 async fn put_whole(v1: &V1, channel: Channel) -> Result<(StatusCode, ChannelBody), V1Error> {
-    // Ids of channels are unique over all guilds: nobody else may bring this one in between.
+    // Ids of channels are unique over all guilds: nobody else may bring this one in between, here or at another node.
     let is_new = v1.new_channels.lock().await;
+    let reserved = match v1.in_time(v1.node.guild_of_channel(channel.id)).await?? {
+        None => Some(v1.in_time(v1.node.reserve(&format!("channel {}", channel.id))).await??),
+        Some(_) => None,
+    };
+    let put = put_unique(v1, channel, is_new).await;
+    if let Some(reserved) = reserved {
+        reserved.release().await;
+    }
+    put
+}
+
+async fn put_unique(
+    v1: &V1,
+    channel: Channel,
+    is_new: MutexGuard<'_, ()>,
+) -> Result<(StatusCode, ChannelBody), V1Error> {
     match v1.in_time(v1.node.guild_of_channel(channel.id)).await?? {
         Some(other) if other != channel.guild_id => {
             Err(V1Error::conflict(format!("The guild {other} has a channel with this id: choose another.")))

@@ -11,6 +11,7 @@
 use super::{V1, dto::GuildPut, error::V1Error, external, guilds, tokens};
 use guildhall_guild::{Actor, NewMember, REASSIGNED_MAX, Refusal, request};
 use guildhall_model::{ChannelId, GuildId, Id, MessageId, User, UserId};
+use guildhall_node::{as_deleted, unchecked};
 use guildhall_store::{ContentOf, ExternalKind, StoreError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Deletion {
     /// Ends sessions and memberships, and leaves an account without a name.
     async fn lock_out(&mut self, v1: &V1) -> Result<(), Stopped> {
         let user_id = self.user_id;
-        let Some(before) = v1.node.user(user_id).await? else { return Ok(()) };
+        let Some((before, _)) = v1.node.stored_user(user_id).await? else { return Ok(()) };
         tokens::revoke_user_tokens(v1, user_id).await?;
         for guild_id in v1.node.guilds_of_user(user_id).await? {
             self.give_away(v1, guild_id).await?;
@@ -112,11 +113,8 @@ impl Deletion {
             let leave = request::RemoveRecipient(user_id);
             done(v1.node.command(group.channel.guild_id, Actor::System, leave).await)?;
         }
-        let gone = User::deleted(user_id, before.bot);
-        let gone = Arc::new(gone);
-        if gone != before {
-            v1.node.update_user(gone.clone()).await?;
-        }
+        let form = |now: Option<&User>| Ok::<_, StoreError>(as_deleted(now.unwrap_or(&before)));
+        let gone = v1.node.update_user(user_id, unchecked, form).await?.user;
         self.rename_bans(v1, &gone).await?;
         external::release(v1, ExternalKind::User, user_id.get()).await?;
         Ok(())

@@ -262,7 +262,7 @@ impl From<StoreError> for V1Error {
         if error.is_full() {
             return Self::disk_full();
         }
-        if !error.is_unreachable() {
+        if !error.is_unreachable() && !matches!(error, StoreError::Contended { .. }) {
             tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
         }
         Self::unavailable()

@@ -3,10 +3,11 @@
 //! Owns        the form of external ids, `ext:…` in paths, and the uniqueness of each.
 //! Doors       `Path` (`extract`) for the pieces of a path, `put_with` around a PUT or PATCH, `claim_all` for a batch
 //!             of an import, `texts` for answers.
-//! Invariants  X1 no two objects of a kind have the same. An external id is claimed before its object is put and
-//!             released when the object is refused, so that a crash in between leaves an entry without an object: a
-//!             repetition finds it, and others may take it. X2 clients never see one: the model's objects do not have
-//!             them.
+//! Invariants  X1 no two objects of a kind have the same: the store has one object for each. An external id is claimed
+//!             before its object is put and released when the object is refused, so that a crash in between leaves an
+//!             entry without an object: a repetition finds it, and others may take it. While an object is put, its
+//!             external id is reserved in the cluster, and nobody takes it. X2 clients never see one: the model's
+//!             objects do not have them.
 //! Limits      `is_external_id` for the form; one lookup for each piece of a path.
 //! Spec        docs/backend-api.md "External ids".
 
@@ -18,6 +19,7 @@ use super::{
 };
 use guildhall_guild::{Actor, Refusal, request};
 use guildhall_model::Id;
+use guildhall_node::external_id_name;
 use guildhall_store::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, StoreError, is_external_id};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -172,6 +174,21 @@ pub(crate) async fn put_with<T>(
         return Ok((done, text(v1, kind, id).await?));
     };
     let _held = v1.external_locks.lock(kind, wanted.as_deref().into_iter()).await;
+    let Some(name) = &wanted else { return put_claimed(v1, kind, id, wanted, put).await };
+    let reserved = v1.in_time(v1.node.reserve(&external_id_name(kind, name))).await??;
+    let done = put_claimed(v1, kind, id, wanted, put).await;
+    reserved.release().await;
+    done
+}
+
+/// Puts an object with an external id that the caller has reserved.
+async fn put_claimed<T>(
+    v1: &V1,
+    kind: ExternalKind,
+    id: u64,
+    wanted: Option<String>,
+    put: impl Future<Output = Result<T, V1Error>>,
+) -> Result<(T, Option<String>), V1Error> {
     let before = text(v1, kind, id).await?;
     if before == wanted {
         return Ok((put.await?, wanted));
@@ -184,7 +201,15 @@ pub(crate) async fn put_with<T>(
     }
     store(v1, kind, &[(id, wanted.clone())]).await?;
     match put.await {
-        Ok(done) => Ok((done, wanted)),
+        Ok(done) => {
+            // Somebody may have taken it from an object that was not there yet.
+            if let Some(text) = &wanted
+                && id_of(v1, kind, text).await? != Some(id)
+            {
+                return Err(Refusal::Changed.into());
+            }
+            Ok((done, wanted))
+        }
         Err(error) => {
             // An `unavailable` object may have been put: a repetition finds the same external id.
             if error.code != "unavailable" {
@@ -303,6 +328,10 @@ pub(crate) async fn claim_all(
                 Ok(id.get())
             }
             (Some(id), None) => Ok(id),
+            // Another node puts the object that has it.
+            (Some(_), Some(_)) if v1.in_time(v1.node.is_reserved(&external_id_name(kind, text))).await?? => {
+                Err(Refusal::Changed.into())
+            }
             (Some(id), Some(owner)) => match need_free(v1, kind, owner, text).await {
                 Ok(()) if !dry_run => store(v1, kind, &[(owner, None)]).await.map(|()| id),
                 is_free => is_free.map(|()| id),

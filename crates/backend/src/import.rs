@@ -16,17 +16,18 @@ use super::{
     error::{FieldError, V1Error},
     external,
     extract::{Arriving, Check, FieldErrors, Path, Query, parse},
-    guilds,
+    guilds, jobs,
     ndjson::{Answer, Gone, Lines},
     types::{AnyId, Snowflake, check_new_id},
+    users,
 };
 use axum::{extract::State, response::Response};
-use guildhall_guild::{IMPORT_MEMBERS_MAX, JoinAudience, Request, request};
-use guildhall_model::{GuildId, Id, RoleId, UserId};
+use guildhall_guild::{IMPORT_MEMBERS_MAX, JoinAudience, NewMember, Refusal, Request, request};
+use guildhall_model::{GuildId, Id, RoleId, User, UserId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     mem,
     sync::Arc,
     time::{Duration, Instant},
@@ -276,6 +277,7 @@ impl Import {
             let named: Vec<_> = batch.iter().map(|(_, line)| line.user.named()).collect();
             let ids = external::claim_all(&self.v1, ExternalKind::User, &named, self.dry_run).await?;
             let mut members = Vec::with_capacity(batch.len());
+            let mut claims = Vec::new();
             for ((number, line), id) in batch.into_iter().zip(ids) {
                 match id {
                     Ok(Some(id)) => {
@@ -283,17 +285,25 @@ impl Import {
                         if let Some(unseen) = &mut self.unseen {
                             unseen.see(user_id);
                         }
-                        members.push(line.into_member(user_id));
+                        claims.extend(line.user.external_id.clone().map(|text| (number, id, text)));
+                        members.push((number, line.into_member(user_id)));
                     }
                     // An account that a dry run does not make.
                     Ok(None) => self.progress.added += 1,
                     Err(error) => self.fail(answer, number, error).await?,
                 }
             }
+            let members = self.changeable(answer, members).await?;
             let imported = if self.dry_run {
                 request_in_guild(&self.v1, self.guild_id, request::CompareMembers(members)).await?
             } else {
-                request_in_guild(&self.v1, self.guild_id, request::ImportMembers(members, self.audience)).await?
+                put_accounts(&self.v1, &members).await?;
+                self.check_claims(answer, claims).await?;
+                let accounts: Vec<Arc<User>> = members.iter().map(|member| member.user.clone()).collect();
+                let import = request::ImportMembers(members, self.audience);
+                let imported = request_in_guild(&self.v1, self.guild_id, import).await?;
+                refresh(&self.v1, self.guild_id, &accounts).await?;
+                imported
             };
             self.progress.added += imported.added.len() as u64;
             self.progress.changed += imported.changed;
@@ -308,6 +318,43 @@ impl Import {
         if added + changed + unchanged - self.told >= PROGRESS_MEMBERS {
             self.told = added + changed + unchanged;
             answer.line(&self.progress).await?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out lines whose account cannot be put.
+    async fn changeable(&mut self, answer: &Answer, members: Vec<(u64, NewMember)>) -> Result<Vec<NewMember>, Ended> {
+        let node = &self.v1.node;
+        let ids: Vec<UserId> = members.iter().map(|(_, member)| member.user.id).collect();
+        let stored = self.v1.in_time(node.store().user_versions(&ids)).await?.map_err(V1Error::from)?;
+        let is_bot: HashMap<UserId, bool> = stored.iter().map(|(user, _)| (user.id, user.bot)).collect();
+        let deletions = self.v1.in_time(node.deletions()).await?.map_err(V1Error::from)?;
+        let mut changeable = Vec::with_capacity(members.len());
+        for (number, member) in members {
+            let user = &member.user;
+            let fault = if is_bot.get(&user.id).is_some_and(|is_bot| *is_bot != user.bot) {
+                Some(users::other_kind())
+            } else {
+                let job = deletions.iter().find(|(user_id, _)| *user_id == user.id);
+                job.map(|(_, job)| jobs::being_deleted(*job))
+            };
+            match fault {
+                Some(error) => self.fail(answer, number, error).await?,
+                None => changeable.push(member),
+            }
+        }
+        Ok(changeable)
+    }
+
+    /// Reports lines whose external id another node gave to another account before theirs was there.
+    async fn check_claims(&mut self, answer: &Answer, claims: Vec<(u64, u64, String)>) -> Result<(), Ended> {
+        let ids = claims.iter().map(|(_, id, _)| *id);
+        let texts = external::texts(&self.v1, ExternalKind::User, ids).await?;
+        let last: HashMap<u64, &String> = claims.iter().map(|(_, id, text)| (*id, text)).collect();
+        for (number, id, text) in &claims {
+            if last.get(id) == Some(&text) && texts.get(id) != Some(text) {
+                self.fail(answer, *number, Refusal::Changed.into()).await?;
+            }
         }
         Ok(())
     }
@@ -343,6 +390,28 @@ impl Import {
         }
         Ok(())
     }
+}
+
+/// The accounts are as their lines say; of lines of one account the last counts.
+async fn put_accounts(v1: &V1, members: &[NewMember]) -> Result<(), V1Error> {
+    let wanted: BTreeMap<UserId, &User> = members.iter().map(|member| (member.user.id, &*member.user)).collect();
+    let ids: Vec<UserId> = wanted.keys().copied().collect();
+    let form = |user_id: UserId, before: Option<&User>| {
+        let wanted = wanted.get(&user_id)?;
+        before.is_none_or(|before| before.bot == wanted.bot).then(|| User::clone(wanted))
+    };
+    Ok(v1.in_time(v1.node.change_users(&ids, form)).await??)
+}
+
+/// The guild has accounts that changed meanwhile as they are now.
+async fn refresh(v1: &V1, guild_id: GuildId, sent: &[Arc<User>]) -> Result<(), V1Error> {
+    let ids: Vec<UserId> = sent.iter().map(|user| user.id).collect();
+    let stored = v1.in_time(v1.node.store().user_versions(&ids)).await??;
+    let last: HashMap<UserId, &Arc<User>> = sent.iter().map(|user| (user.id, user)).collect();
+    for (user, _) in stored.into_iter().filter(|(user, _)| last.get(&user.id).is_some_and(|sent| *sent != user)) {
+        request_in_guild(v1, guild_id, request::RefreshUser(user)).await?;
+    }
+    Ok(())
 }
 
 /// Sends a request that may be repeated. The pause afterwards leaves the guild half of its time for its members.

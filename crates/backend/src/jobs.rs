@@ -1,13 +1,15 @@
 //! Jobs: work that continues after its answer, over restarts, until it is done, such as the deletion of an account.
 //!
-//! Owns        the jobs of a node, a record of each in the store, and the task that executes them, oldest first.
-//! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends.
+//! Owns        a record of each job in the store, and the task that executes them, oldest first. In a cluster the node
+//!             with the smallest number does it; when that changes, two may do the same step.
+//! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends, at every node.
 //! Invariants  J1 an answered job is durable: after a restart it continues where it was. J2 each step may be repeated:
 //!             a crash during a step costs that step again. (test `j1_*`) J3 an account that is being deleted is not
-//!             put, and gets no token.
-//! Limits      one step at a time, with a pause as long as it took, so that at least half of the time is left for
-//!             others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX` jobs are remembered. A step that fails because of
-//!             the store or a guild is repeated for ever, at least every `RETRY_MAX`.
+//!             put, and gets no token, at no node: the store says which they are (`Node::deletion_of`).
+//! Limits      another node's job begins within `POLL`. One step at a time, with a pause as long as it took, so
+//!             that at least half of the time is left for others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX`
+//!             jobs are remembered. A step that fails because of the store or a guild is repeated for ever, at
+//!             least every `RETRY_MAX`.
 //! Not here    the steps: `delete_user`.     Spec  docs/backend-api.md "Deleting accounts".
 
 use super::{
@@ -19,19 +21,20 @@ use super::{
     types::{Snowflake, Time},
 };
 use axum::{Json, extract::State};
+use guildhall_cluster::NodeState;
 use guildhall_model::UserId;
 use guildhall_stdx::Timestamp;
 use guildhall_store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 use tokio::{
-    sync::{Notify, OnceCell},
+    sync::Notify,
     task::JoinHandle,
-    time::sleep,
+    time::{sleep, timeout},
 };
 use utoipa::ToSchema;
 
@@ -42,6 +45,8 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How often a node of a cluster looks whether another one began a job.
+const POLL: Duration = Duration::from_secs(1);
 
 /// Stored form of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,12 +121,9 @@ impl From<&Job> for JobBody {
     }
 }
 
-/// The jobs of a node.
+/// The jobs of a node, or of a cluster.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// As they are stored, once they were read.
-    all: Mutex<BTreeMap<u64, Job>>,
-    is_read: OnceCell<()>,
     wake: Arc<Notify>,
     worker: OnceLock<Worker>,
 }
@@ -142,37 +144,19 @@ impl Jobs {
         let _ = v1.jobs.worker.set(Worker(task));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Job>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads the jobs of the store, once.
-    async fn read(&self, v1: &V1) -> Result<(), StoreError> {
-        let read = self.is_read.get_or_try_init(|| async {
-            let all = read_all(v1).await?;
-            *self.lock() = all;
-            Ok(())
-        });
-        read.await.copied()
-    }
-
     /// Refuses changes of an account that is being deleted.
     pub async fn need_untouched(&self, v1: &V1, user_id: UserId) -> Result<(), V1Error> {
         match self.unfinished(v1, user_id).await? {
             None => Ok(()),
-            Some(job) => Err(V1Error::conflict(format!(
-                "The account is being deleted: GET /v1/jobs/{} tells how far it is.",
-                job.id
-            ))),
+            Some(job) => Err(being_deleted(job.id)),
         }
     }
 
     /// The job that deletes an account.
     pub async fn unfinished(&self, v1: &V1, user_id: UserId) -> Result<Option<Job>, V1Error> {
-        v1.in_time(self.read(v1)).await??;
-        let all = self.lock();
-        let of_user = |job: &&Job| job.state == JobState::Running && job.deletion.user_id == user_id;
-        Ok(all.values().find(of_user).cloned())
+        let Some(id) = v1.in_time(v1.node.deletion_of(user_id)).await?? else { return Ok(None) };
+        let job = v1.in_time(get(v1, id)).await??;
+        Ok(job.filter(|job| job.state == JobState::Running))
     }
 
     /// Starts a job, durably; returns the running one if there is one.
@@ -180,37 +164,54 @@ impl Jobs {
         if let Some(job) = self.unfinished(v1, deletion.user_id).await? {
             return Ok(JobBody::from(&job));
         }
-        let running = self.lock().values().filter(|job| job.state == JobState::Running).count();
-        if running >= UNFINISHED_MAX {
+        if v1.in_time(v1.node.deletions()).await??.len() >= UNFINISHED_MAX {
             return Err(V1Error::unavailable());
         }
         let id = v1.node.next_id::<()>().await?.get();
         let created_ms = v1.now().unix.0;
         let job = Job { id, state: JobState::Running, error: None, created_ms, finished_ms: None, deletion };
-        v1.in_time(put(v1, &job)).await??;
-        let body = JobBody::from(&job);
-        self.lock().insert(id, job);
-        self.wake.notify_one();
-        Ok(body)
+        v1.in_time(begin(v1, job)).await?
     }
+}
 
-    fn next(&self) -> Option<Job> {
-        self.lock().values().find(|job| job.state == JobState::Running).cloned()
-    }
+pub(super) fn being_deleted(job: u64) -> V1Error {
+    V1Error::conflict(format!("The account is being deleted: GET /v1/jobs/{job} tells how far it is."))
+}
 
-    /// Which finished jobs are too many, the oldest first.
-    fn forget(&self) -> Vec<u64> {
-        let mut all = self.lock();
-        let finished: Vec<u64> = all.values().filter(|job| job.state != JobState::Running).map(|job| job.id).collect();
-        let too_many = finished[..finished.len().saturating_sub(FINISHED_MAX)].to_vec();
-        too_many.iter().for_each(|id| drop(all.remove(id)));
-        too_many
+/// Makes a job the one that deletes its account, unless another does.
+async fn begin(v1: &V1, job: Job) -> Result<JobBody, V1Error> {
+    let user_id = job.deletion.user_id;
+    put(v1, &job).await?;
+    loop {
+        let running = v1.node.begin_deletion(user_id, job.id).await?;
+        if running == job.id {
+            v1.jobs.wake.notify_one();
+            return Ok(JobBody::from(&job));
+        }
+        match get(v1, running).await? {
+            Some(other) if other.state == JobState::Running => {
+                v1.node.store().delete_record(KIND, &job.id.to_be_bytes()).await?;
+                return Ok(JobBody::from(&other));
+            }
+            // A crash came before the end of this entry.
+            _ => v1.node.end_deletion(user_id, running).await?,
+        }
     }
 }
 
 async fn put(v1: &V1, job: &Job) -> Result<(), StoreError> {
     let data = serde_json::to_vec(job).map_err(|source| StoreError::Encode { what: "job", source })?;
     v1.node.store().put_record(KIND, &job.id.to_be_bytes(), &data).await
+}
+
+/// A job that cannot be read is none.
+fn parsed(data: &[u8]) -> Option<Job> {
+    let job = serde_json::from_slice::<Job>(data);
+    job.inspect_err(|error| tracing::error!(%error, "a stored job cannot be read: it is ignored")).ok()
+}
+
+async fn get(v1: &V1, id: u64) -> Result<Option<Job>, StoreError> {
+    Ok(v1.node.store().record(KIND, &id.to_be_bytes()).await?.as_deref().and_then(parsed))
 }
 
 async fn read_all(v1: &V1) -> Result<BTreeMap<u64, Job>, StoreError> {
@@ -220,28 +221,26 @@ async fn read_all(v1: &V1) -> Result<BTreeMap<u64, Job>, StoreError> {
         let some = v1.node.store().records(KIND, &after, 256).await?;
         let Some((last, _)) = some.last() else { return Ok(all) };
         after.clone_from(last);
-        for (_, data) in some {
-            match serde_json::from_slice::<Job>(&data) {
-                Ok(job) => drop(all.insert(job.id, job)),
-                Err(error) => tracing::error!(%error, "a stored job cannot be read: it is ignored"),
-            }
-        }
+        all.extend(some.iter().filter_map(|(_, data)| parsed(data)).map(|job| (job.id, job)));
     }
 }
 
 /// Carries jobs out until the API is dropped.
 async fn work(v1: Weak<V1>, wake: Arc<Notify>) {
     let mut retry = RETRY_MIN;
+    let mut worker = Turns::default();
     loop {
         let Some(api) = v1.upgrade() else { return };
-        let began = Instant::now();
-        let done = turn(&api).await;
+        let (began, is_cluster) = (Instant::now(), api.node.membership().is_some());
+        let done = worker.turn(&api).await;
         drop(api);
         match done {
             Ok(true) => {
                 retry = RETRY_MIN;
                 sleep(began.elapsed().clamp(PAUSE_MIN, PAUSE_MAX)).await;
             }
+            // Woken or not, the store is asked again.
+            Ok(false) if is_cluster => drop(timeout(POLL, wake.notified()).await),
             Ok(false) => wake.notified().await,
             Err(error) => {
                 tracing::warn!(%error, "a step of a job failed: it is retried");
@@ -252,31 +251,89 @@ async fn work(v1: Weak<V1>, wake: Arc<Notify>) {
     }
 }
 
-/// One step of the oldest job; false if there is none.
-async fn turn(v1: &V1) -> Result<bool, StepFault> {
-    v1.jobs.read(v1).await?;
-    let Some(mut job) = v1.jobs.next() else { return Ok(false) };
-    let step = job.deletion.step(v1).await;
-    match &step {
-        Ok(true) => job.error = None,
-        Ok(false) => (job.state, job.error) = (JobState::Done, None),
-        Err(Stopped::Later(fault)) => job.error = Some(fault.to_string()),
-        Err(Stopped::Failed(message)) => (job.state, job.error) = (JobState::Failed, Some(message.clone())),
+/// Whether this node carries out the jobs of the cluster.
+fn is_worker(v1: &V1) -> bool {
+    let Some(membership) = v1.node.membership() else { return true };
+    let active = membership.members().into_iter().filter(|(_, record)| record.state == NodeState::Active);
+    membership.is_serving() && active.map(|(number, _)| number).min() == Some(membership.number())
+}
+
+#[derive(Default)]
+struct Turns {
+    /// The entries of jobs that an earlier release began are there.
+    is_adopted: bool,
+    current: Option<Job>,
+}
+
+impl Turns {
+    /// One step of the oldest job; false if there is none, or another node does it.
+    async fn turn(&mut self, v1: &V1) -> Result<bool, StepFault> {
+        if !is_worker(v1) {
+            self.current = None;
+            return Ok(false);
+        }
+        if !self.is_adopted {
+            adopt(v1).await?;
+            self.is_adopted = true;
+        }
+        if self.current.is_none() {
+            self.current = next(v1).await?;
+        }
+        let Some(job) = &mut self.current else { return Ok(false) };
+        let step = job.deletion.step(v1).await;
+        match &step {
+            Ok(true) => job.error = None,
+            Ok(false) => (job.state, job.error) = (JobState::Done, None),
+            Err(Stopped::Later(fault)) => job.error = Some(fault.to_string()),
+            Err(Stopped::Failed(message)) => (job.state, job.error) = (JobState::Failed, Some(message.clone())),
+        }
+        if job.state != JobState::Running {
+            job.finished_ms = Some(v1.now().unix.0);
+            let Deletion { user_id, messages, reactions, .. } = job.deletion;
+            tracing::info!(job = job.id, %user_id, messages, reactions, state = ?job.state, "an account's deletion ended");
+        }
+        put(v1, job).await?;
+        if job.state != JobState::Running {
+            v1.node.end_deletion(job.deletion.user_id, job.id).await?;
+            self.current = None;
+            forget(v1).await?;
+        }
+        match step {
+            Err(Stopped::Later(fault)) => Err(fault),
+            _ => Ok(true),
+        }
     }
-    if job.state != JobState::Running {
-        job.finished_ms = Some(v1.now().unix.0);
-        let Deletion { user_id, messages, reactions, .. } = job.deletion;
-        tracing::info!(job = job.id, %user_id, messages, reactions, state = ?job.state, "an account's deletion ended");
+}
+
+/// Earlier releases stored the jobs alone.
+async fn adopt(v1: &V1) -> Result<(), StoreError> {
+    for job in read_all(v1).await?.into_values().filter(|job| job.state == JobState::Running) {
+        v1.node.begin_deletion(job.deletion.user_id, job.id).await?;
     }
-    put(v1, &job).await?;
-    v1.jobs.lock().insert(job.id, job);
-    for id in v1.jobs.forget() {
-        v1.node.store().delete_record(KIND, &id.to_be_bytes()).await?;
+    Ok(())
+}
+
+/// The oldest job that runs.
+async fn next(v1: &V1) -> Result<Option<Job>, StoreError> {
+    let mut deletions = v1.node.deletions().await?;
+    deletions.sort_unstable_by_key(|(_, id)| *id);
+    for (user_id, id) in deletions {
+        match get(v1, id).await? {
+            Some(job) if job.state == JobState::Running => return Ok(Some(job)),
+            // A crash came before the end of this entry.
+            _ => v1.node.end_deletion(user_id, id).await?,
+        }
     }
-    match step {
-        Err(Stopped::Later(fault)) => Err(fault),
-        _ => Ok(true),
+    Ok(None)
+}
+
+/// Removes the oldest of the jobs that ended, if they are too many.
+async fn forget(v1: &V1) -> Result<(), StoreError> {
+    let ended: Vec<Job> = read_all(v1).await?.into_values().filter(|job| job.state != JobState::Running).collect();
+    for job in &ended[..ended.len().saturating_sub(FINISHED_MAX)] {
+        v1.node.store().delete_record(KIND, &job.id.to_be_bytes()).await?;
     }
+    Ok(())
 }
 
 /// All jobs that are remembered.
@@ -289,8 +346,7 @@ pub(super) struct JobList {
 /// Lists running jobs and the last 1,000 that ended
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", responses((status = 200, body = JobList)))]
 pub(super) async fn list(_: Caller<Read>, State(v1): State<Arc<V1>>) -> Result<Json<JobList>, V1Error> {
-    v1.in_time(v1.jobs.read(&v1)).await??;
-    let all = v1.jobs.lock();
+    let all = v1.in_time(read_all(&v1)).await??;
     Ok(Json(JobList { jobs: all.values().rev().map(JobBody::from).collect() }))
 }
 
@@ -299,7 +355,6 @@ pub(super) async fn list(_: Caller<Read>, State(v1): State<Arc<V1>>) -> Result<J
     responses((status = 200, body = JobBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<JobBody>, V1Error> {
     let id = path.id::<()>("job_id")?.get();
-    v1.in_time(v1.jobs.read(&v1)).await??;
-    let all = v1.jobs.lock();
-    all.get(&id).map(|job| Json(JobBody::from(job))).ok_or_else(|| V1Error::not_found("job"))
+    let job = v1.in_time(get(&v1, id)).await??;
+    job.map(|job| Json(JobBody::from(&job))).ok_or_else(|| V1Error::not_found("job"))
 }

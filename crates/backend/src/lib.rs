@@ -71,7 +71,7 @@ use axum::{
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply, Request as GuildRequest, Upserted};
 use guildhall_http_kit::{BodyQuotas, Limiter, Quota, detach_body};
-use guildhall_model::{GuildId, UserId};
+use guildhall_model::GuildId;
 use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::{LogGate, Now};
 use std::{
@@ -174,18 +174,15 @@ pub(crate) struct V1 {
     /// Reservation while a channel comes into being under an id that the caller chose: such ids are
     /// unique over all guilds.
     new_channels: tokio::sync::Mutex<()>,
-    /// Reservation while an account is read, changed and put; accounts share them by id.
-    users: [tokio::sync::Mutex<()>; USER_LOCKS],
     /// Entries of the audit log that could not be written.
     audit_lost: LogGate,
-    /// Taken before `users` and `new_channels`.
+    /// Taken before `new_channels`.
     external_locks: ExternalLocks,
     jobs: Jobs,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
 const WINDOWS_MAX: usize = 10_000;
-const USER_LOCKS: usize = 64;
 
 impl V1 {
     fn new(state: V1State) -> Self {
@@ -204,7 +201,6 @@ impl V1 {
                 .membership()
                 .map(|membership| ClusterExecutions::new(membership.clone(), limits.idempotency_keys_max)),
             new_channels: tokio::sync::Mutex::default(),
-            users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             audit_lost: LogGate::new(audit::LOG_EVERY_MS),
             external_locks: ExternalLocks::new(),
             jobs: Jobs::default(),
@@ -215,11 +211,6 @@ impl V1 {
             clock,
             limits,
         }
-    }
-
-    fn changing_user(&self, user_id: UserId) -> &tokio::sync::Mutex<()> {
-        // The lower bits of ids that were made in one go are alike.
-        &self.users[((user_id.get() >> 22) ^ user_id.get()) as usize % USER_LOCKS]
     }
 
     pub(crate) fn now(&self) -> Now {

@@ -93,7 +93,9 @@ pub(super) async fn put(
     let user = account(&v1, user_id).await?;
     let input = body.read(&v1, caller.permit_for(&user)).await?;
     check_not_everyone(guild_id, &input.roles)?;
-    put_member(&v1, guild_id, input.into_member(user), None).await
+    let put = put_member(&v1, guild_id, input.into_member(user.clone()), None).await?;
+    v1.in_time(v1.node.settle_member(guild_id, &user)).await??;
+    Ok(put)
 }
 
 /// Changes some fields of a member
@@ -114,7 +116,9 @@ pub(super) async fn update(
         let after: MemberPut = patch.apply(&MemberPut::from(&*before))?;
         check_not_everyone(guild_id, &after.roles)?;
         let after = after.into_member(before.user.clone());
-        Ok(put_member(v1, guild_id, after, Some(before)).await?.1)
+        let put = put_member(v1, guild_id, after, Some(before.clone())).await?.1;
+        v1.in_time(v1.node.settle_member(guild_id, &before.user)).await??;
+        Ok(put)
     })
     .await
 }

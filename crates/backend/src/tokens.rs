@@ -136,10 +136,16 @@ pub(super) async fn mint(
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
         }
         let token = v1.in_time(v1.node.mint_bot_token(user_id)).await??;
+        // A deletion that began before the token was stored may not have seen it.
+        if let Err(error) = v1.jobs.need_untouched(&v1, user_id).await {
+            v1.in_time(v1.node.revoke_token(TokenHash::of(&token))).await??;
+            return Err(error);
+        }
         MintedToken { id: Some(hex(TokenHash::of(&token))), token, kind: "bot", expires_at: None }
     } else {
         let (token, expires_at_s) =
             v1.in_time(v1.node.mint_expiring_token(user_id, new.ttl_s.unwrap_or(TTL_S))).await??;
+        v1.jobs.need_untouched(&v1, user_id).await?;
         MintedToken { token, kind: "user", id: None, expires_at: time_of(expires_at_s) }
     };
     Ok((StatusCode::CREATED, Json(minted)))

@@ -25,6 +25,7 @@ use axum::{
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use guildhall_guild::{Actor, Refusal, Request, request};
 use guildhall_model::{GuildId, User, UserId};
+use guildhall_node::{ChangedUser, as_deleted, is_deleted};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Guilds that are notified of a change at the same time.
 const GUILDS_AT_ONCE: usize = 16;
+/// Rounds in which guilds are notified; each change by others meanwhile costs one.
+const ROUNDS_MAX: usize = 16;
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
     v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user"))
@@ -52,12 +55,29 @@ async fn request_in_guilds<R: Request + Clone>(v1: &V1, user_id: UserId, request
     asked.buffer_unordered(GUILDS_AT_ONCE).try_collect().await
 }
 
-async fn put_user(v1: &V1, user: User) -> Result<UserBody, V1Error> {
-    let body = UserBody::from(&user);
-    let user = Arc::new(user);
-    v1.in_time(v1.node.put_user(user.clone())).await??;
-    request_in_guilds(v1, user.id, request::RefreshUser(user)).await?;
-    Ok(body)
+/// Changes an account by the form that a request brings, unless it is being deleted. Its guilds have it as it is now
+/// when this returns.
+async fn change_user(
+    v1: &V1,
+    user_id: UserId,
+    form: impl FnMut(Option<&User>) -> Result<User, V1Error> + Send,
+) -> Result<ChangedUser, V1Error> {
+    let check = || v1.jobs.need_untouched(v1, user_id);
+    let changed = v1.in_time(v1.node.change_user(user_id, check, form)).await??;
+    for _ in 0..ROUNDS_MAX {
+        let Some((user, version)) = v1.in_time(v1.node.stored_user(user_id)).await?? else { break };
+        request_in_guilds(v1, user_id, request::RefreshUser(user)).await?;
+        // An older state never is the last one: who told it looks again.
+        if v1.in_time(v1.node.is_version(user_id, version)).await?? {
+            break;
+        }
+    }
+    Ok(changed)
+}
+
+/// An account that was not deleted.
+fn need_live(before: Option<&User>) -> Result<&User, V1Error> {
+    before.filter(|user| !is_deleted(user)).ok_or_else(|| V1Error::not_found("user"))
 }
 
 /// A page of accounts.
@@ -122,24 +142,25 @@ fn need_same_kind(before: &User, is_bot: bool) -> Result<(), V1Error> {
     if before.bot == is_bot {
         return Ok(());
     }
-    Err(V1Error::conflict("An account cannot change between bot and user: choose another id."))
+    Err(other_kind())
+}
+
+pub(super) fn other_kind() -> V1Error {
+    V1Error::conflict("An account cannot change between bot and user: choose another id.")
 }
 
 async fn put_whole(v1: &V1, user_id: UserId, input: UserPut) -> Result<(StatusCode, UserBody), V1Error> {
-    let _changing = v1.changing_user(user_id).lock().await;
-    v1.jobs.need_untouched(v1, user_id).await?;
-    let before = v1.in_time(v1.node.user(user_id)).await??;
-    let status = match &before {
-        Some(before) => {
-            need_same_kind(before, input.bot)?;
-            StatusCode::OK
+    let wanted = input.into_user(user_id);
+    let form = |before: Option<&User>| {
+        match before {
+            Some(before) => need_same_kind(before, wanted.bot)?,
+            None => check_new_id(v1, "user_id", user_id)?,
         }
-        None => {
-            check_new_id(v1, "user_id", user_id)?;
-            StatusCode::CREATED
-        }
+        Ok(wanted.clone())
     };
-    Ok((status, put_user(v1, input.into_user(user_id)).await?))
+    let changed = change_user(v1, user_id, form).await?;
+    let status = if changed.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, UserBody::from(&*changed.user)))
 }
 
 /// Changes some fields of an account
@@ -155,14 +176,13 @@ pub(super) async fn update(
     let user_id: UserId = path.id("user_id")?;
     let patch = changes.read(&v1, caller.permit_for(&account(&v1, user_id).await?)).await?;
     let wanted = patch.apply(&UserPut::from(&*account(&v1, user_id).await?))?.external_id;
-    let put = async {
-        let _changing = v1.changing_user(user_id).lock().await;
-        v1.jobs.need_untouched(&v1, user_id).await?;
-        let before = account(&v1, user_id).await?;
-        let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
-        need_same_kind(&before, after.bot)?;
-        put_user(&v1, after).await
+    let form = |before: Option<&User>| {
+        let before = need_live(before)?;
+        let after = patch.apply(&UserPut::from(before))?.into_user(user_id);
+        need_same_kind(before, after.bot)?;
+        Ok(after)
     };
+    let put = async { Ok(UserBody::from(&*change_user(&v1, user_id, form).await?.user)) };
     let (body, text) = external::put_with(&v1, ExternalKind::User, user_id.get(), wanted, put).await?;
     Ok(Json(body.with_external_id(text)))
 }
@@ -235,7 +255,7 @@ pub(super) async fn delete(
                 return Err(V1Error::field("reassign", "Must be another account than the one that is deleted."));
             }
             let user = v1.in_time(v1.node.user(heir)).await??;
-            if user.is_none_or(|user| user.username == User::deleted_name(heir)) {
+            if user.is_none_or(|user| is_deleted(&user)) {
                 return Err(V1Error::field("reassign", "There is no such account: put it first."));
             }
             v1.jobs.need_untouched(&v1, heir).await?;
@@ -248,23 +268,20 @@ pub(super) async fn delete(
 /// The account is locked before the answer; a job does the rest.
 async fn begin_deletion(v1: &V1, deletion: Deletion) -> Result<Response, V1Error> {
     let user_id = deletion.user_id;
-    // One job for an account, and nobody puts the account in between.
-    let _changing = v1.changing_user(user_id).lock().await;
     let job = v1.jobs.add(v1, deletion).await?;
     tokens::revoke_user_tokens(v1, user_id).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
 async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response, V1Error> {
-    let _changing = v1.changing_user(user_id).lock().await;
     v1.jobs.need_untouched(v1, user_id).await?;
-    if before.username == User::deleted_name(user_id) {
-        return Err(V1Error::not_found("user"));
-    }
+    need_live(Some(before))?;
     need_no_guild(v1, user_id, "").await?;
     tokens::revoke_user_tokens(v1, user_id).await?;
     request_in_guilds(v1, user_id, request::RemoveMember(user_id)).await?;
-    v1.in_time(v1.node.put_user(Arc::new(User::deleted(user_id, before.bot)))).await??;
+    let check = || v1.jobs.need_untouched(v1, user_id);
+    let form = |before: Option<&User>| need_live(before).map(as_deleted);
+    v1.in_time(v1.node.change_user(user_id, check, form)).await??;
     external::release(v1, ExternalKind::User, user_id.get()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

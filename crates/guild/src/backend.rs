@@ -335,9 +335,6 @@ impl Guild {
         if before.as_ref().is_some_and(|before| **before == member) {
             return Put::Unchanged;
         }
-        if before.as_ref().is_none_or(|before| *before.user != *member.user) {
-            self.write(Write::PutUser(member.user.clone()));
-        }
         let Some(_) = before else {
             let rule = match audience {
                 JoinAudience::AllMembers => AudienceRule::Members,

@@ -13,7 +13,6 @@ use crate::{
     check::GuildContext,
     command::{Actor, Join, NewBan, Page, Refusal},
     machine::{CommandResult, Guild},
-    record::Write,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -117,7 +116,7 @@ impl Guild {
         }
         self.need_not_banned(join.user.id)?;
         let member = self.new_member(now, &guild_context, join)?;
-        let member = self.let_in(now, &join.user, member);
+        let member = self.let_in(now, member);
         if join.user.bot {
             self.log(now, actor, NewEntry::new(AuditAction::BotAdd, join.user.id));
         }
@@ -146,8 +145,7 @@ impl Guild {
     }
 
     /// Stores and publishes a new member.
-    pub(crate) fn let_in(&mut self, now: Now, user: &Arc<User>, member: Member) -> Arc<Member> {
-        self.write(Write::PutUser(user.clone()));
+    pub(crate) fn let_in(&mut self, now: Now, member: Member) -> Arc<Member> {
         self.put_member(now, EventName::GuildMemberAdd, member)
     }
 }

@@ -177,7 +177,7 @@ impl Guild {
         }
         // No refusals after this point.
 
-        self.let_in(now, user, Member::new(user.clone(), now.unix));
+        self.let_in(now, Member::new(user.clone(), now.unix));
         if invite.temporary {
             self.begin_temporary(user.id);
         }

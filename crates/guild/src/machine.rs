@@ -138,7 +138,6 @@ impl Guild {
             nonces: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
-        guild.write(Write::PutUser(new.owner));
         guild.write(Write::PutGuild(guild.structure.guild.clone()));
         let everyone = guild.structure.roles.values().next().cloned();
         everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));

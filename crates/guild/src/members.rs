@@ -3,7 +3,8 @@
 //! Owns        `AddMember`, `UpdateMember`, `AddMemberRole`, `RemoveMemberRole`, `RemoveMember`.
 //! Invariants  D1 a member that is written has only roles that exist, sorted, each once. D2 accounts that are no
 //!             members have no sessions, presence or voice state here. D3 a patch is checked whole before any of it is
-//!             applied.
+//!             applied. D4 a guild changes no account that is stored: it has the account as a command brought it, and
+//!             would undo a change that came meanwhile.
 //! Limits      none on how many there are; each command costs one chunk of the table at most.
 //! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol/reference.md §5.2,
 //!             §10.4.
@@ -33,12 +34,10 @@ impl Guild {
             Some(member) => (EventName::GuildMemberUpdate, Member { user: user.clone(), ..Member::clone(&member) }),
             None => (EventName::GuildMemberAdd, Member::new(user.clone(), now.unix)),
         };
-        self.write(Write::PutUser(user.clone()));
         Ok(self.put_member(now, name, member))
     }
 
-    /// The account of a member changed, and is stored: only the guild's copy is updated. A guild that wrote the account
-    /// could undo a change that came meanwhile.
+    /// The account of a member changed, and is stored: only the guild's copy is updated.
     pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<Arc<Member>> {
         self.in_guild(now, actor)?.need_system()?;
         let before = self.need_member(user.id)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// One durable change. A batch of them is committed together or not at all.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Adds or replaces an account.
+    /// Adds or replaces an account, whatever it is. No guild writes it.
     PutUser(Arc<User>),
     /// Adds or replaces a guild's base fields.
     PutGuild(Arc<Guild>),
@@ -30,7 +30,7 @@ pub enum Write {
     PutChannel(Arc<Channel>),
     /// Removes a channel with its messages.
     DeleteChannel(GuildId, ChannelId),
-    /// Adds or replaces a member; the account must exist already or be put in the same batch.
+    /// Adds or replaces a member. Its account is stored with it if it is not stored yet, and stays as it is otherwise.
     PutMember(GuildId, Arc<Member>),
     /// Removes a member.
     DeleteMember(GuildId, UserId),

@@ -57,6 +57,7 @@ impl MediaError {
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
             Self::Form(_) => (StatusCode::BAD_REQUEST, 50035),
             Self::OverQuota(_) | Self::Overloaded | Self::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Store(error) if error.is_passing() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
     }

@@ -3,6 +3,8 @@
 //! Owns        two caches over the store.
 //! Doors       the REST API and sessions look up; guild workers report the changes of their commits.
 //! Invariants  every lookup after an answered command sees its changes: workers report changes first and answer then.
+//!             It forgets everything when messages of another node were lost, and when this node joins again: changes
+//!             may have been among them.
 //! Limits      `CHANNELS_MAX` and `USERS_MAX` entries. Unknown ids are not remembered: each costs a read.
 
 use crate::cache::Cache;
@@ -74,13 +76,10 @@ impl Directory {
         Ok(found)
     }
 
-    pub(crate) async fn put_user(&self, user: Arc<User>) -> Result<(), StoreError> {
-        let user_id = user.id;
-        let done = self.store.commit(vec![Write::PutUser(user)]).await;
-        // Not `put`: the order of two concurrent commits is not known here, and the next read finds it. Also after a
-        // failure, because a commit may succeed and still report one.
-        self.users.forget(user_id);
-        done
+    /// Changes that others made may not have been reported.
+    pub(crate) fn clear(&self) {
+        self.channels.clear();
+        self.users.clear();
     }
 
     /// Something became durable.

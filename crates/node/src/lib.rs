@@ -15,6 +15,7 @@ mod canaries;
 mod cluster;
 mod commits;
 mod credentials;
+mod deletions;
 mod directory;
 mod directs;
 mod figures;
@@ -31,11 +32,13 @@ mod pool;
 mod refusals;
 mod relay_sink;
 mod request_trace;
+mod reservations;
 mod retention;
 mod revocations;
 mod sign_on;
 mod timed_store;
 mod tokens;
+mod user_changes;
 mod users;
 mod worker;
 mod writes;
@@ -46,6 +49,7 @@ pub use cluster::{
 };
 pub use commits::CommitStats;
 pub use credentials::{Account, AuthError, Inspected, Revoked};
+pub use deletions::{as_deleted, is_deleted};
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
 pub use issuers::{Issuers, IssuersError, Terms};
@@ -54,9 +58,11 @@ pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{KeyFault, TokenFault};
 pub use relay_sink::{Clock, RelaySink};
 pub use request_trace::{carry_trace, log_span, traced};
+pub use reservations::{Reservation, external_id_name};
 pub use retention::{Retention, RetentionCounts};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef, authorization_token};
+pub use user_changes::{ChangedUser, unchecked};
 pub use writes::WritesStopped;
 
 use accounts::worker_account;
@@ -88,6 +94,7 @@ use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
 };
+use user_changes::UserLocks;
 use worker::Worker;
 use writes::WriteGate;
 
@@ -139,6 +146,7 @@ struct Inner {
     direct_limits: DirectLimits,
     made_today: MadeToday,
     announcements: Arc<Announcements>,
+    user_locks: UserLocks,
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
@@ -286,6 +294,7 @@ impl Node {
             direct_limits,
             made_today,
             announcements: Arc::default(),
+            user_locks: UserLocks::default(),
             links: limits.guild.links,
             sign_on,
             retention: retention::Counters::default(),

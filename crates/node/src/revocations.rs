@@ -131,6 +131,7 @@ pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
             // Streams of keys end, and checks in progress do not count.
             inner.tokens.forget_all();
             inner.keys.forget_all();
+            inner.directory.clear();
         }
     });
     let of = Arc::downgrade(inner);

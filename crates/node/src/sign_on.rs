@@ -11,7 +11,7 @@
 //!             backends move them.
 //! Not here    tokens: `tokens`, `issuers`.
 
-use crate::{AuthError, Node, TokenFault, cache::Cache};
+use crate::{AuthError, Node, TokenFault, cache::Cache, reservations::external_id_name};
 use guildhall_model::{User, UserId, smallest_id_at};
 use guildhall_stdx::{Allowance, Now, Timestamp};
 use guildhall_store::{ExternalKind, Store, StoreError, TokenHash, is_external_id};
@@ -170,16 +170,26 @@ impl Node {
         if !making.take(now.instant, sign_on.settings.per_minute_max, MINUTE_MS) {
             return Err(AuthError::Busy(TokenFault::AccountRate));
         }
+        let mut reserved = None;
         let user_id = match (&newcomer.subject, known) {
             (_, Some(user_id)) => user_id,
             (Subject::Id(user_id), None) => *user_id,
             (Subject::Named(key), None) => {
                 let user_id: UserId = self.next_id().await.map_err(AuthError::Unavailable)?;
-                let done = inner.store.put_record(SUBJECT, key, &user_id.get().to_be_bytes()).await;
-                done.map_err(AuthError::Unavailable)?;
-                user_id
+                let done = inner.store.swap_record(SUBJECT, key, None, Some(&user_id.get().to_be_bytes())).await;
+                match done.map_err(AuthError::Unavailable)? {
+                    true => user_id,
+                    // Another node was faster (A1).
+                    false => {
+                        let found = sign_on.subject_account(&newcomer.subject).await.map_err(AuthError::Unavailable)?;
+                        found.ok_or(AuthError::Busy(TokenFault::UnknownAccount))?
+                    }
+                }
             }
             (Subject::External(text), None) => {
+                // Until its account is there, a backend could take the external id from it.
+                let name = external_id_name(ExternalKind::User, text);
+                reserved = Some(self.reserve(&name).await.map_err(AuthError::Unavailable)?);
                 let user_id: UserId = self.next_id().await.map_err(AuthError::Unavailable)?;
                 let external = [(user_id.get(), Some(text.to_string()))];
                 match inner.store.put_external_ids(ExternalKind::User, &external).await {
@@ -190,8 +200,10 @@ impl Node {
                 }
             }
         };
-        let user = Arc::new(newcomer.into_user(user_id));
-        inner.directory.put_user(user.clone()).await.map_err(AuthError::Unavailable)?;
+        let user = self.add_user(newcomer.into_user(user_id)).await.map_err(AuthError::Unavailable)?;
+        if let Some(reserved) = reserved {
+            reserved.release().await;
+        }
         sign_on.made_total.fetch_add(1, Ordering::Relaxed);
         tracing::info!(%user_id, "an account was made for a subject of the sign-on");
         Ok(user)

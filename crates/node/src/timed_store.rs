@@ -13,7 +13,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord,
+    Place, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -94,6 +94,8 @@ timed! {
     reaction_users(channel_id: ChannelId, message_id: MessageId, emoji: &ReactionEmoji, after: UserId, limit: u32)
         -> Vec<User>;
     user(user_id: UserId) -> Option<Arc<User>>;
+    user_versions(user_ids: &[UserId]) -> Vec<(Arc<User>, UserVersion)>;
+    change_users(changes: &[UserChange]) -> u64;
     users(after: UserId, limit: u32) -> Vec<Arc<User>>;
     guilds_of_user(user_id: UserId, limit: u32) -> Vec<GuildId>;
     directs_of_user(user_id: UserId, limit: u32) -> Vec<Direct>;
@@ -121,6 +123,7 @@ timed! {
     record(kind: &'static str, id: &[u8]) -> Option<Vec<u8>>;
     records(kind: &'static str, after: &[u8], limit: u32) -> Vec<IdAndData>;
     delete_record(kind: &'static str, id: &[u8]) -> bool;
+    swap_record(kind: &'static str, id: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> bool;
     setting(name: &str) -> Option<Vec<u8>>;
     setting_or_insert(name: &str, value: &[u8]) -> Vec<u8>, adds true;
     largest_id() -> u64;

@@ -1,18 +1,21 @@
 //! Authentication: from the header to the account.
 //!
-//! Owns        the three forms of the Authorization header, and `Caller`, the account behind a request.
+//! Owns        the three forms of the Authorization header; `Caller`, the account behind a request; `Credential`, its
+//!             token.
 //! Invariants  a handler that takes `Caller` runs only for an authenticated request: `crate::middleware` puts the
-//!             account into the request's extensions, nobody else does.
+//!             account into the request's extensions, nobody else does. T1 no body of a request is used whose token was
+//!             revoked before the body was complete: `crate::body` asks `Credential` after the last byte. (tests of
+//!             `guildhall/tests/it/late.rs`)
 //!             Spec  docs/protocol/reference.md §10: `Bot TOKEN`, `Bearer TOKEN`, `TOKEN`.
 
-use crate::error::ApiError;
+use crate::{error::ApiError, state::Api};
 use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, HeaderValue, header, request::Parts},
 };
 use guildhall_guild::{Request, request::WithReason};
 use guildhall_model::User;
-use guildhall_node::{TokenFault, authorization_token};
+use guildhall_node::{AuthError, TokenFault, authorization_token};
 use std::{ops::Deref, sync::Arc};
 
 /// The account that asks, and its reason (`X-Audit-Log-Reason`).
@@ -51,6 +54,43 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let Self(user, _) = parts.extensions.get::<Self>().cloned().ok_or(ApiError::Unauthorized)?;
         Ok(Self(user, reason_in(&parts.headers)))
+    }
+}
+
+/// The token of a request.
+#[derive(Clone)]
+pub(crate) struct Credential {
+    token: Arc<str>,
+    /// How often tokens had been revoked before this one was checked.
+    revocations: u64,
+}
+
+impl Credential {
+    /// The account of the token.
+    pub async fn check(api: &Api, token: &str) -> Result<(Arc<User>, Self), AuthError> {
+        let credential = Self { token: token.into(), revocations: api.node.revocations() };
+        Ok((api.node.authenticate(token).await?.user, credential))
+    }
+
+    /// Refuses a token that was revoked since it was checked.
+    pub async fn need_good(&self, api: &Api) -> Result<(), ApiError> {
+        if api.node.unless_revoked(self.revocations, || ()).is_some() {
+            return Ok(());
+        }
+        match api.node.authenticate(&self.token).await {
+            Ok(_) => Ok(()),
+            Err(AuthError::Invalid(_)) => Err(ApiError::Unauthorized),
+            Err(AuthError::NoLease) => Err(ApiError::NoLease),
+            Err(AuthError::Unavailable(_) | AuthError::KeysComing | AuthError::Busy(_)) => Err(ApiError::Overloaded),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Credential {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        parts.extensions.get::<Self>().cloned().ok_or(ApiError::Unauthorized)
     }
 }
 

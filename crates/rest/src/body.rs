@@ -7,6 +7,7 @@
 //! Not here    bytes and memory quotas: `guildhall_http_kit`.     Spec  docs/protocol/reference.md §10.
 
 use crate::{
+    auth::Credential,
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
@@ -71,14 +72,37 @@ impl JsonBody {
     }
 }
 
+/// An unread body, with the token of its sender. A request with a webhook's token has none.
+struct Arriving {
+    lazy: LazyBody,
+    credential: Option<Credential>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Arriving {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let credential = parts.extensions.get::<Credential>().cloned();
+        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, credential })
+    }
+}
+
+/// Refuses a body whose sender's token was revoked while it arrived.
+async fn need_good(api: &Api, credential: Option<&Credential>) -> Result<(), ApiError> {
+    match credential {
+        Some(credential) => credential.need_good(api).await,
+        None => Ok(()),
+    }
+}
+
 /// A request with a JSON body that is not read yet. An empty body counts as `{}`.
-pub(crate) struct JsonRequest(LazyBody);
+pub(crate) struct JsonRequest(Arriving);
 
 impl<S: Sync> FromRequestParts<S> for JsonRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        LazyBody::from_request_parts(parts, state).await.map(Self)
+        Arriving::from_request_parts(parts, state).await.map(Self)
     }
 }
 
@@ -101,13 +125,15 @@ impl JsonRequest {
 }
 
 async fn read_json(
-    lazy: LazyBody,
+    arriving: Arriving,
     api: &Api,
     permit: ReadPermit,
     limits: BodyLimits,
 ) -> Result<(Value, Reservation), ApiError> {
+    let Arriving { lazy, credential } = arriving;
     let (bytes_max, peer) = (limits.bytes_max.min(api.limits.json_bytes_max), lazy.peer());
     let (bytes, _reservation) = lazy.bytes(permit, &api.body_quotas, bytes_max, api.limits.body_deadline_ms).await?;
+    need_good(api, credential.as_ref()).await?;
     if bytes.is_empty() {
         return Ok((Value::Object(Map::new()), api.body_quotas.trees.reservation([None; 2])));
     }
@@ -116,7 +142,7 @@ async fn read_json(
 
 /// A request with a body that is not read yet: JSON, or form data with the JSON in its part `payload_json`.
 pub(crate) struct MessageRequest {
-    lazy: LazyBody,
+    arriving: Arriving,
     boundary: Option<Result<String, MultipartError>>,
 }
 
@@ -133,7 +159,7 @@ impl<S: Sync> FromRequestParts<S> for MessageRequest {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let boundary = boundary_in(&parts.headers);
-        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, boundary })
+        Ok(Self { arriving: Arriving::from_request_parts(parts, state).await?, boundary })
     }
 }
 
@@ -170,10 +196,13 @@ impl MessageRequest {
         match self.boundary {
             Some(boundary) => {
                 let boundary = boundary.map_err(|_| BodyFault::Malformed)?;
-                read_form_data(api, permit, (limits, channel), &boundary, self.lazy, may_attach).await
+                let Arriving { lazy, credential } = self.arriving;
+                let read = read_form_data(api, permit, (limits, channel), &boundary, lazy, may_attach).await?;
+                need_good(api, credential.as_ref()).await?;
+                Ok(read)
             }
             None => {
-                let (value, reservation) = read_json(self.lazy, api, permit, limits).await?;
+                let (value, reservation) = read_json(self.arriving, api, permit, limits).await?;
                 Ok(MessageBodyInput { value, uploads: Uploads::default(), _reservation: reservation })
             }
         }

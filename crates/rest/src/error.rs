@@ -131,6 +131,7 @@ impl ApiError {
             Self::Overloaded | Self::DiskFull | Self::NoLease | Self::OverQuota(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, 0)
             }
+            Self::Store(error) if error.is_passing() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Media(error) => error.status_and_code(),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }

@@ -9,7 +9,7 @@
 //! Spec        docs/protocol/reference.md §10, §10.1.
 
 use crate::{
-    auth::{Caller, request_token},
+    auth::{Caller, Credential, request_token},
     body::is_form_data,
     error::ApiError,
     limits::{self, Bucket, Checked},
@@ -49,13 +49,14 @@ pub(crate) async fn admit_request(
         admit(api.rates.take_peer(now.instant, peer, bucket), now)
     } else {
         match authenticate(&api, now, peer, request.headers()).await {
-            Ok(user) => {
+            Ok((user, credential)) => {
                 let about = params.map_or(0, |params| about(route.as_str(), &params));
                 user_write = (!user.bot && bucket.is_user_write(request.method())).then_some(user.id);
                 let admitted = admit_account(&api, now, &user, bucket, about, user_write.is_some());
                 account = Some(Party::Account(user.id.get()));
                 account_id = Some(user.id.get());
                 request.extensions_mut().insert(Caller::new(user));
+                request.extensions_mut().insert(credential);
                 admitted
             }
             Err(error) => Err(Refused { error, now, checked: None }),
@@ -112,21 +113,26 @@ pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Refused> {
     admit(api.rates.take_peer(now.instant, peer_of(request), Bucket::Anonymous), now).map(|_| ())
 }
 
-async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
+async fn authenticate(
+    api: &Api,
+    now: Now,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<(Arc<User>, Credential), ApiError> {
     // Before the token is looked up: guessing must not cost the store anything.
     if let Some((_, refusal)) = api.rates.peer_refusal(now.instant, peer, Bucket::InvalidToken) {
         api.node.count_refused_token(TokenFault::RateLimited);
         return Err(ApiError::RateLimited { retry_after_ms: refusal.reset_after_ms, is_global: false });
     }
     let result = match request_token(headers) {
-        Ok(token) => api.node.authenticate(token).await,
+        Ok(token) => Credential::check(api, token).await,
         Err(fault) => {
             api.node.count_refused_token(fault);
             Err(fault.into())
         }
     };
     match result {
-        Ok(account) => Ok(account.user),
+        Ok(checked) => Ok(checked),
         Err(AuthError::Invalid(_)) => {
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
             Err(ApiError::Unauthorized)

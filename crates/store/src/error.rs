@@ -186,6 +186,12 @@ pub enum StoreError {
         /// Kind of id, for the text.
         what: &'static str,
     },
+    /// Others changed it before each of many attempts.
+    #[error("the {what} was changed by others before each attempt")]
+    Contended {
+        /// Kind of object.
+        what: &'static str,
+    },
     /// A row is not what was written.
     #[error("the stored {what} cannot be read")]
     Corrupt {
@@ -228,6 +234,12 @@ impl StoreError {
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
+    }
+
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.is_full() || self.is_unreachable() || matches!(self, Self::Contended { .. })
     }
 
     /// Whether writes fail for lack of room while reads still work.

@@ -45,12 +45,28 @@ use std::{collections::BTreeSet, sync::Arc};
 /// For how many attachments `Store::attachments_in_use` looks at once.
 pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 
+/// How many accounts `Store::user_versions` and `Store::change_users` take at once.
+pub const USERS_CHANGED_MAX: usize = 1_000;
+
 /// A record: its id, and what it says.
 pub type IdAndData = (Vec<u8>, Vec<u8>);
 
 /// Number of a claim of a guild: the claim with the largest one is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuildEpoch(pub u64);
+
+/// Number of an account's changes so far. It grows with each, so that a change which was made of an earlier state of
+/// the account is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserVersion(pub u64);
+
+/// An account to store, if it still is as the caller read it.
+#[derive(Clone, Debug)]
+pub struct UserChange {
+    pub user: Arc<User>,
+    /// The version that the caller read. None: there was no account.
+    pub expected: Option<UserVersion>,
+}
 
 /// Which messages of a channel. Whatever the page, they are returned newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +92,13 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Deleting what does not exist does nothing, and so does reacting twice. A member's account is stored with the
     /// member if it is not stored yet; it never replaces a stored one, because a guild may have an old one in memory.
+    /// The id of a channel belongs to one guild until the channel is deleted.
     ///
     /// # Errors
-    /// `Dangling` for a role, channel or member of a guild that is not stored, a message in such a channel, or a
-    /// reaction on such a message or by such an account. Only the faulty batch fails, not others of its transaction.
-    /// After `Database` the batch may or may not have been applied; applying it again is harmless.
+    /// `Taken` for a channel of another guild. `Dangling` for a role, channel or member of a guild that is not stored,
+    /// a message in such a channel, or a reaction on such a message or by such an account. Only the faulty batch
+    /// fails, not others of its transaction. After `Database` the batch may or may not have been applied; applying it
+    /// again is harmless.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 
     /// Claims a guild for one owner: raises its epoch. When this returns, batches with an earlier epoch are committed
@@ -124,6 +142,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads one account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
+    /// These accounts with their versions, in any order; those that are not stored are left out. At most
+    /// `USERS_CHANGED_MAX`.
+    async fn user_versions(&self, user_ids: &[UserId]) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError>;
+    /// Stores each account that still has the expected version, and raises it. Returns how many there are; the others
+    /// stay as they are. The accounts are distinct, at most `USERS_CHANGED_MAX`.
+    async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError>;
     /// Accounts, ascending by id, above `after`, at most `limit`.
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
@@ -208,6 +232,14 @@ pub trait Store: Send + Sync + 'static {
     async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError>;
     /// Removes a record; false if there was none.
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError>;
+    /// Replaces a record that is `before` by `after`; none is no record. False if it is another one: it stays.
+    async fn swap_record(
+        &self,
+        kind: &'static str,
+        id: &[u8],
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<bool, StoreError>;
 
     /// A small named value of the node itself (generated secrets, schema marks).
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;

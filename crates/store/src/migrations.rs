@@ -32,12 +32,14 @@ pub(crate) static SQLITE: LazyLock<Migrator> = migrations!(
     "0031_external_ids",
     "0032_retention",
     "0033_guild_resources",
+    "0040_account_versions",
 );
 
 pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
     "migrations-postgres":
     "0001_initial",
     "0002_cluster",
+    "0040_account_versions",
 );
 
 fn migration(file: &'static str, sql: &'static str) -> Migration {

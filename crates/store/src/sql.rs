@@ -5,7 +5,7 @@
 //!             driver (`sqlite::read`, `postgres::read`), as are all writes.
 
 use crate::{
-    ExternalId, IdAndData, StoreError, TokenHash, TokenRecord,
+    ExternalId, IdAndData, StoreError, TokenHash, TokenRecord, UserVersion,
     accounts::Accounts,
     stored::{StoredMember, id, int, sent_nonce, sorted},
 };
@@ -162,6 +162,11 @@ pub(crate) fn resource(row: &impl Columns) -> Result<Option<GuildResource>, Stor
 /// A row of channel, message, author and content.
 pub(crate) fn nonce(row: &impl Columns) -> Result<Option<SentNonce>, StoreError> {
     Ok(sent_nonce((row.id(0)?, row.id(1)?, row.id(2)?), row.text(3)?))
+}
+
+/// A row of account and version.
+pub(crate) fn user_version(row: &impl Columns, accounts: &Accounts) -> Result<(Arc<User>, UserVersion), StoreError> {
+    Ok((accounts.share(row.object("account", 0)?), UserVersion(row.int(1)? as u64)))
 }
 
 /// A row of object and external id.

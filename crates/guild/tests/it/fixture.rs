@@ -143,7 +143,7 @@ impl NaiveStore {
                 self.reactions.retain(|key, _| key.0 != id);
             }
             Write::PutMember(_, member) => {
-                assert!(self.users.contains_key(&member.user.id), "a member without an account");
+                self.users.entry(member.user.id).or_insert_with(|| member.user.clone());
                 self.members.insert(member.user.id, Member::clone(&member));
             }
             Write::DeleteMember(_, id) => assert!(self.members.remove(&id).is_some(), "member {id} was not there"),

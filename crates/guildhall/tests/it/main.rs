@@ -15,12 +15,14 @@ mod hostile;
 mod issuers;
 mod jwks_url;
 mod kill;
+mod late;
 mod logs;
 mod metrics;
 #[expect(dead_code, reason = "the bus's tests use more of it")]
 #[path = "../../../bus/tests/it/nats_server.rs"]
 mod nats_server;
 mod nodes;
+mod nodes_accounts;
 mod operators;
 mod places;
 mod postgres;

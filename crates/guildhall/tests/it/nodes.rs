@@ -23,24 +23,24 @@ const KEY: &str = "a key of the tests with several nodes";
 const INTENTS: u64 = 1 | 1 << 9;
 
 /// Servers that nodes share.
-struct Site {
+pub struct Site {
     dir: TempDir,
     settings: Vec<String>,
 }
 
 /// A running node.
-struct Node {
-    process: Process,
-    addr: SocketAddr,
+pub struct Node {
+    pub process: Process,
+    pub addr: SocketAddr,
 }
 
 impl Site {
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         Self::with(&[])
     }
 
     /// With settings that are not the usual ones.
-    fn with(more: &[&str]) -> Option<Self> {
+    pub fn with(more: &[&str]) -> Option<Self> {
         let (nats, postgres) = (NatsServer::shared()?, PostgresServer::shared()?);
         let name = NatsServer::new_prefix();
         let settings = [
@@ -75,12 +75,12 @@ impl Site {
 
 impl Node {
     /// With a connection of its own: a node closes one that is idle while another node starts.
-    fn backend(&self) -> Backend {
+    pub fn backend(&self) -> Backend {
         Backend::with(self.addr, KEY)
     }
 
     /// Waits until this node knows that many active nodes.
-    fn wait_for_members(&self, count: usize) {
+    pub fn wait_for_members(&self, count: usize) {
         wait_until(&format!("{count} members"), || {
             let cluster = self.backend().get("/cluster");
             let active = |node: &&Value| node["state"] == "active";
@@ -100,7 +100,7 @@ impl Node {
 }
 
 /// Two nodes, with numbers 0 and 1, and their guild.
-fn two(site: &Site) -> (Node, Node) {
+pub fn two(site: &Site) -> (Node, Node) {
     let (first, second) = (site.add("first", 1), site.add("second", 2));
     first.wait_for_members(2);
     second.backend().build();

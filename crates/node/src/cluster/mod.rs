@@ -462,6 +462,10 @@ impl Membership {
         let Some(parts) = self.parts.get() else { return };
         match output {
             Output::Send { to, message } => {
+                // A stream begins: changes that its node reported before may be lost.
+                if let PeerMessage::Welcome { .. } = message {
+                    parts.directory.clear();
+                }
                 if let Some(link) = self.link(to) {
                     link.push(message);
                 }
@@ -499,6 +503,8 @@ impl Membership {
                 }
             }
             Output::ForgetRelays { of } => {
+                // Messages of that node are lost.
+                parts.directory.clear();
                 parts.mailboxes.iter().for_each(|mailbox| mailbox.forget_relays(of.0));
             }
             Output::Release { guild_id } => {

@@ -3,6 +3,8 @@
 use crate::support::{OWNER, World, bounded, user};
 use guildhall_guild::{Command, Reply};
 use guildhall_model::{ChannelId, User, UserId};
+use guildhall_node::unchecked;
+use guildhall_store::StoreError;
 use std::sync::Arc;
 
 #[tokio::test]
@@ -53,12 +55,15 @@ async fn accounts_are_read_once_and_anew_after_a_change() {
     world.node.put_user(Arc::new(User::new(id, "renamed"))).await.unwrap();
     assert_eq!(world.node.user(id).await.unwrap().unwrap().username, "renamed");
 
-    // A guild's worker writes accounts too.
+    // A guild's worker stores accounts that are new, and changes none.
     let guild_id = world.guild().await;
     assert!(world.node.user(OWNER).await.unwrap().is_some());
-    let renamed = Arc::new(User::new(id, "renamed again"));
+    let (renamed, new) = (Arc::new(User::new(id, "renamed again")), UserId::new(43));
     world.command(guild_id, Command::AddMember(renamed)).await.unwrap();
-    assert_eq!(world.node.user(id).await.unwrap().unwrap().username, "renamed again");
+    assert_eq!(world.node.user(id).await.unwrap().unwrap().username, "renamed");
+    assert!(world.node.user(new).await.unwrap().is_none());
+    world.command(guild_id, Command::AddMember(user(new))).await.unwrap();
+    assert_eq!(world.node.user(new).await.unwrap(), Some(user(new)));
 }
 
 #[tokio::test]
@@ -81,18 +86,21 @@ async fn s21_6_a_change_whose_request_was_given_up_is_told_to_all_guilds() {
         guilds.push(guild_id);
     }
     for name in ["first", "second", "third"] {
-        let renamed = Arc::new(User::new(ana, name));
-        let mut update = Box::pin(world.node.update_user(renamed));
-        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(update.as_mut().poll(cx).is_pending())).await;
-        assert!(polled, "it is under way");
-        drop(update);
-        // The next change begins when this one is stored.
+        // The request is given up when its change is stored.
+        let mut update =
+            Box::pin(world.node.update_user(ana, unchecked, |_| Ok::<_, StoreError>(User::new(ana, name))));
         bounded(async {
             while world.node.user(ana).await.unwrap().unwrap().username != name {
+                std::future::poll_fn(|cx| {
+                    let _ = update.as_mut().poll(cx).is_pending();
+                    std::task::Poll::Ready(())
+                })
+                .await;
                 tokio::task::yield_now().await;
             }
         })
         .await;
+        drop(update);
     }
     for guild_id in guilds {
         bounded(async {

@@ -19,3 +19,4 @@ mod sign_on;
 mod stress;
 mod support;
 mod tokens;
+mod users;

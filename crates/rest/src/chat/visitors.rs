@@ -224,8 +224,8 @@ impl Visitors {
         let (first, second) = (pick(&mut rng, FIRST), pick(&mut rng, SECOND));
         let number = rng.below(1000);
         let username = username(first, second, number);
-        let user = Arc::new(User { global_name: Some(format!("{first} {second}")), ..User::new(user_id, &username) });
-        self.node.put_user(Arc::clone(&user)).await?;
+        let user = User { global_name: Some(format!("{first} {second}")), ..User::new(user_id, &username) };
+        let user = self.node.add_user(user).await?;
         for guild in guilds {
             let member = NewMember {
                 user: Arc::clone(&user),

@@ -173,8 +173,10 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
     };
     super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
     let nick = nick.filter(|nick| !nick.trim().is_empty());
-    let command = request::Join(Box::new(Join { user, nick, roles, mute, deaf }));
-    match api.request(&caller, guild_id, command).await? {
+    let command = request::Join(Box::new(Join { user: user.clone(), nick, roles, mute, deaf }));
+    let joined = api.request(&caller, guild_id, command).await?;
+    api.node.settle_member(guild_id, &user).await?;
+    match joined {
         Some(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }

@@ -5,7 +5,7 @@
 
 use super::PathParams;
 use crate::{
-    auth::Caller,
+    auth::{Caller, Credential},
     body::{BodyLimits, JsonRequest},
     error::ApiError,
     form,
@@ -20,13 +20,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
+use guildhall_http_kit::FieldError;
 use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{
     User,
     from_gateway::{PublicUserBody, SelfUserBody, UserBody},
 };
+use guildhall_node::is_deleted;
 use guildhall_store::PictureOwner;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{net::IpAddr, sync::Arc};
 
 /// Recommended guilds per shard, as upstream.
@@ -89,37 +91,58 @@ pub(super) async fn own_user(caller: Caller) -> Response {
 pub(super) async fn update_own_user(
     State(api): State<Arc<Api>>,
     caller: Caller,
+    credential: Credential,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (username, global_name, avatar, banner) = input.read(|form| {
-        let username = form.optional("username", |v| form::text(v, 2, 32));
+        let username = form.optional("username", |v| own_name(&caller, v));
         let global_name = form.nullable("global_name", |v| form::text(v, 0, 32));
         Some((username, global_name, form.picture("avatar", rule), form.picture("banner", rule)))
     })?;
     if username.is_some() || global_name.is_some() || avatar.is_some() || banner.is_some() {
         caller.need(&api, SelfService::ChangeNames)?;
     }
-    let mut user = User::clone(&caller);
-    user.username = username.unwrap_or(user.username);
-    if let Some(global_name) = global_name {
-        user.global_name = global_name.filter(|name| !name.trim().is_empty());
-    }
-    if let Some(avatar) = hash_of(&avatar) {
-        user.avatar = avatar.map(String::from);
-    }
-    if let Some(banner) = hash_of(&banner) {
-        user.banner = banner;
-    }
-    let user = Arc::new(user);
+    let global_name = global_name.map(|name| name.filter(|name| !name.trim().is_empty()));
+    let (avatar_hash, banner_hash) = (hash_of(&avatar), hash_of(&banner));
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::User(caller.id), [avatar, banner]).await?;
-    let updated = match *user == *caller.0 {
-        true => Ok(()),
-        false => api.node.update_user(user.clone()).await.map_err(ApiError::from),
+    let form = |before: Option<&User>| {
+        // A deleted account has no token any more, or gets none that counts.
+        let mut user = before.filter(|user| !is_deleted(user)).ok_or(ApiError::Unauthorized)?.clone();
+        if let Some(username) = &username {
+            user.username.clone_from(username);
+        }
+        if let Some(global_name) = &global_name {
+            user.global_name.clone_from(global_name);
+        }
+        if let Some(avatar) = &avatar_hash {
+            user.avatar = avatar.as_deref().map(String::from);
+        }
+        if let Some(banner) = &banner_hash {
+            user.banner.clone_from(banner);
+        }
+        Ok(user)
     };
-    held.settled(updated).await?;
+    // Pictures and other changes may have taken a while.
+    let (asked, credential, user_id) = (&*api, &credential, caller.id);
+    let check = || async move {
+        credential.need_good(asked).await?;
+        let deletion = asked.node.deletion_of(user_id).await?;
+        deletion.map_or(Ok(()), |_| Err(ApiError::Unauthorized))
+    };
+    let updated = api.node.update_user(user_id, check, form).await;
+    let user = held.settled(updated).await?.user;
     Ok(Json(SelfUserBody::from(&*user)).into_response())
+}
+
+/// A username that is not the one of deleted accounts.
+fn own_name(caller: &Caller, value: &Value) -> form::Parsed<String> {
+    let name = form::text(value, 2, 32)?;
+    if name == User::deleted_name(caller.id) {
+        return Err(FieldError::new("USERNAME_RESERVED", "This name marks deleted accounts: choose another.").into());
+    }
+    Ok(name)
 }
 
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {

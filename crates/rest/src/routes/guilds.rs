@@ -88,6 +88,7 @@ pub(super) async fn create(
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
     let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
     held.settled(created.map_err(ApiError::from)).await?;
+    api.node.settle_member(guild_id, &caller).await?;
     let general = NewChannel {
         name: "general".to_owned(),
         kind: ChannelType::Text,

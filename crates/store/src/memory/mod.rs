@@ -10,7 +10,7 @@ mod state;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page,
-    PictureNames, PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord,
+    PictureNames, PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
@@ -118,6 +118,16 @@ impl Store for MemoryStore {
 
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
         Ok(self.lock().state.user(user_id))
+    }
+
+    async fn user_versions(&self, user_ids: &[UserId]) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+        let everything = self.lock();
+        Ok(user_ids.iter().filter_map(|id| everything.state.user_version(*id)).collect())
+    }
+
+    async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError> {
+        let mut everything = self.lock();
+        Ok(changes.iter().map(|change| u64::from(everything.state.change_user(change))).sum())
     }
 
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
@@ -262,6 +272,24 @@ impl Store for MemoryStore {
 
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
         Ok(self.lock().records.remove(&(kind, id.to_vec())).is_some())
+    }
+
+    async fn swap_record(
+        &self,
+        kind: &'static str,
+        id: &[u8],
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        let (mut all, key) = (self.lock(), (kind, id.to_vec()));
+        if all.records.get(&key).map(Vec::as_slice) != before {
+            return Ok(false);
+        }
+        match after {
+            Some(after) => all.records.insert(key, after.to_vec()),
+            None => all.records.remove(&key),
+        };
+        Ok(true)
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

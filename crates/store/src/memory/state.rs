@@ -4,7 +4,7 @@
 //!             nothing behind: every change of a map notes what was there before.
 
 use crate::{
-    ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError,
+    ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError, UserChange, UserVersion,
     picture::{self, PictureNames, PictureOwner},
 };
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
@@ -23,6 +23,8 @@ type Reactions = Vec<(ReactionEmoji, Vec<UserId>)>;
 #[derive(Default)]
 pub(super) struct State {
     users: BTreeMap<UserId, Arc<User>>,
+    /// Changes of each account, those that were undone too.
+    user_versions: BTreeMap<UserId, u64>,
     guilds: BTreeMap<GuildId, Arc<Guild>>,
     roles: BTreeMap<(GuildId, RoleId), Arc<Role>>,
     channels: BTreeMap<ChannelId, Arc<Channel>>,
@@ -90,6 +92,9 @@ impl State {
             }
             Write::PutChannel(channel) => {
                 require(self.guilds.contains_key(&channel.guild_id), "channel")?;
+                if self.channels.get(&channel.id).is_some_and(|known| known.guild_id != channel.guild_id) {
+                    return Err(StoreError::Taken { what: "channel" });
+                }
                 undo.push(self.set(Undo::Channel(channel.id, Some(channel))));
             }
             Write::PutMember(guild_id, member) => {
@@ -148,7 +153,10 @@ impl State {
     /// Puts a value into its place and returns the one that was there, with which the same call undoes it.
     fn set(&mut self, change: Undo) -> Undo {
         match change {
-            Undo::User(key, value) => Undo::User(key, set(&mut self.users, key, value)),
+            Undo::User(key, value) => {
+                *self.user_versions.entry(key).or_default() += 1;
+                Undo::User(key, set(&mut self.users, key, value))
+            }
             Undo::Guild(key, value) => Undo::Guild(key, set(&mut self.guilds, key, value)),
             Undo::Role(key, value) => Undo::Role(key, set(&mut self.roles, key, value)),
             Undo::Channel(key, value) => {
@@ -345,6 +353,21 @@ impl State {
 
     pub(super) fn user(&self, id: UserId) -> Option<Arc<User>> {
         self.users.get(&id).cloned()
+    }
+
+    pub(super) fn user_version(&self, id: UserId) -> Option<(Arc<User>, UserVersion)> {
+        let version = self.user_versions.get(&id).copied().unwrap_or(0);
+        Some((self.user(id)?, UserVersion(version)))
+    }
+
+    /// Whether the account had the expected version.
+    pub(super) fn change_user(&mut self, change: &UserChange) -> bool {
+        let id = change.user.id;
+        let is_expected = self.user_version(id).map(|(_, version)| version) == change.expected;
+        if is_expected {
+            self.set(Undo::User(id, Some(Arc::clone(&change.user))));
+        }
+        is_expected
     }
 
     pub(super) fn users(&self, after: UserId) -> impl Iterator<Item = Arc<User>> {

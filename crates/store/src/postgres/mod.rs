@@ -17,6 +17,7 @@ mod inspect;
 mod options;
 mod purge;
 mod read;
+mod users;
 mod writer;
 
 pub use copy::{Copied, copy_sqlite_to_postgres};
@@ -26,7 +27,7 @@ pub use options::{PostgresOptions, Sharing};
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, WriterCounts,
+    Place, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
     accounts::Accounts,
     migrations, sql,
     stored::{int, sorted},
@@ -315,6 +316,14 @@ impl Store for PostgresStore {
         sql::user(&self.read_pool, &self.accounts, user_id).await
     }
 
+    async fn user_versions(&self, user_ids: &[UserId]) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+        read::user_versions(&self.read_pool, &self.accounts, user_ids).await
+    }
+
+    async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError> {
+        users::change(self, &changes[..changes.len().min(USERS_CHANGED_MAX)]).await
+    }
+
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
         sql::users(&self.read_pool, after, limit).await
     }
@@ -455,6 +464,31 @@ impl Store for PostgresStore {
 
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
         let query = sqlx::query("DELETE FROM records WHERE kind = $1 AND id = $2").bind(kind).bind(id);
+        Ok(self.change(query).await? > 0)
+    }
+
+    async fn swap_record(
+        &self,
+        kind: &'static str,
+        id: &[u8],
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        let query = match (before, after) {
+            (None, None) => return Ok(self.record(kind, id).await?.is_none()),
+            (None, Some(after)) => {
+                let sql = "INSERT INTO records (kind, id, data) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+                sqlx::query(sql).bind(kind).bind(id).bind(after)
+            }
+            (Some(before), None) => {
+                let sql = "DELETE FROM records WHERE kind = $1 AND id = $2 AND data = $3";
+                sqlx::query(sql).bind(kind).bind(id).bind(before)
+            }
+            (Some(before), Some(after)) => {
+                let sql = "UPDATE records SET data = $4 WHERE kind = $1 AND id = $2 AND data = $3";
+                sqlx::query(sql).bind(kind).bind(id).bind(before).bind(after)
+            }
+        };
         Ok(self.change(query).await? > 0)
     }
 

@@ -5,12 +5,12 @@
 use super::encode::emoji_id;
 use crate::{
     ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, StoreError,
+    Page, PictureNames, PictureOwner, Place, StoreError, USERS_CHANGED_MAX, UserVersion,
     accounts::Accounts,
     picture,
     sql::{
         CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
-        resource, sql_driver,
+        resource, sql_driver, user_version,
     },
     stored::{StoredMember, id, int},
 };
@@ -259,6 +259,16 @@ const ATTACHMENTS_IN_USE: &str = "\
 pub(super) async fn attachments_in_use(pool: &PgPool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
     let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
     Ok(each_of(pool, sqlx::query(ATTACHMENTS_IN_USE).bind(asked), |row| row.id(0)).await?.into_iter().collect())
+}
+
+pub(super) async fn user_versions(
+    pool: &PgPool,
+    accounts: &Accounts,
+    user_ids: &[UserId],
+) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+    let asked: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
+    let sql = "SELECT data, version FROM users WHERE id = ANY ($1)";
+    each_of(pool, sqlx::query(sql).bind(asked), |row| user_version(row, accounts)).await
 }
 
 pub(super) async fn with_external_ids(

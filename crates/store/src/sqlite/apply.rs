@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// SQLITE_CONSTRAINT_TRIGGER.
 const CONSTRAINT_TRIGGER: &str = "1811";
+/// Text of the trigger `channels_of_one_guild` (`0040_account_versions.sql`).
+const OF_ANOTHER_GUILD: &str = "another guild has the channel";
 
 /// Why a transaction did not come about.
 pub(super) enum Fault {
@@ -28,6 +30,7 @@ impl Fault {
     fn new(what: &'static str, error: sqlx::Error) -> Self {
         match error.as_database_error() {
             Some(error) if error.is_foreign_key_violation() => Self::Dangling(what),
+            Some(error) if error.message() == OF_ANOTHER_GUILD => Self::Taken(what),
             // Its guild or channel is deleted, and not purged yet (`0027_deleted.sql`).
             Some(error) if error.code().as_deref() == Some(CONSTRAINT_TRIGGER) => Self::Dangling(what),
             Some(error) if error.is_unique_violation() => Self::Taken(what),

@@ -5,7 +5,7 @@
 //! Invariants  every change is idempotent; a batch can be tried again.
 
 use crate::{
-    ExternalKind, StoreError, TokenHash, TokenRecord,
+    ExternalKind, StoreError, TokenHash, TokenRecord, UserChange,
     stored::{StoredMember, id, int, message_json, resource_columns, sorted},
 };
 use guildhall_guild::Write;
@@ -56,7 +56,9 @@ impl Table {
     /// The statement that adds or replaces `rows` rows: of each the keys in order, then `data`.
     pub(super) fn upsert(self, rows: usize) -> String {
         let (head, row, tail) = match self {
-            Self::Users => ("users (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
+            Self::Users => {
+                ("users (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data, version = users.version + 1")
+            }
             Self::MissingUsers => ("users (id, data)", "(?, ?)", "(id) DO NOTHING"),
             Self::Guilds => ("guilds (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
             Self::Roles => {
@@ -313,6 +315,49 @@ pub(super) fn delete_record(kind: &'static str, id: &[u8]) -> Change {
         "DELETE FROM records WHERE kind = ?1 AND id = ?2",
         [Value::Text(kind.into()), Value::Bytes(id.to_vec())],
     )
+}
+
+/// It changes a row if the record is `before`.
+pub(super) fn swap_record(
+    kind: &'static str,
+    id: &[u8],
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) -> Option<Change> {
+    let (kind, id, bytes) =
+        (Value::Text(kind.into()), Value::Bytes(id.to_vec()), |data: &[u8]| Value::Bytes(data.to_vec()));
+    let what = "record";
+    Some(match (before, after) {
+        (None, None) => return None,
+        (None, Some(after)) => run(
+            what,
+            "INSERT INTO records (kind, id, data) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            [kind, id, bytes(after)],
+        ),
+        (Some(before), None) => {
+            run(what, "DELETE FROM records WHERE kind = ?1 AND id = ?2 AND data = ?3", [kind, id, bytes(before)])
+        }
+        (Some(before), Some(after)) => run(
+            what,
+            "UPDATE records SET data = ?4 WHERE kind = ?1 AND id = ?2 AND data = ?3",
+            [kind, id, bytes(before), bytes(after)],
+        ),
+    })
+}
+
+/// It changes a row if the account has the expected version.
+pub(super) fn change_user(change: &UserChange) -> Result<Change, StoreError> {
+    let what = "account";
+    let data = serde_json::to_string(&*change.user).map_err(|source| StoreError::Encode { what, source })?;
+    let (id, data) = (Value::Int(int(change.user.id)), Value::Text(data.into()));
+    Ok(match change.expected {
+        None => run(what, "INSERT INTO users (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING", [id, data]),
+        Some(version) => run(
+            what,
+            "UPDATE users SET data = ?2, version = version + 1 WHERE id = ?1 AND version = ?3",
+            [id, data, Value::Int(version.0 as i64)],
+        ),
+    })
 }
 
 pub(super) fn insert_setting(name: &str, value: &[u8]) -> Change {

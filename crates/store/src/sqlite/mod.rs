@@ -26,7 +26,8 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts, migrations, sql,
+    Place, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts,
+    migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -326,6 +327,15 @@ impl Store for SqliteStore {
         sql::user(&self.read_pool, &self.accounts, user_id).await
     }
 
+    async fn user_versions(&self, user_ids: &[UserId]) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+        read::user_versions(&self.read_pool, &self.accounts, user_ids).await
+    }
+
+    async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError> {
+        let changes: Result<Vec<Change>, _> = changes.iter().take(USERS_CHANGED_MAX).map(change::change_user).collect();
+        self.write(changes?).await
+    }
+
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
         sql::users(&self.read_pool, after, limit).await
     }
@@ -449,6 +459,19 @@ impl Store for SqliteStore {
 
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
         Ok(self.write(vec![change::delete_record(kind, id)]).await? > 0)
+    }
+
+    async fn swap_record(
+        &self,
+        kind: &'static str,
+        id: &[u8],
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        match change::swap_record(kind, id, before, after) {
+            Some(change) => Ok(self.write(vec![change]).await? > 0),
+            None => Ok(self.record(kind, id).await?.is_none()),
+        }
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -5,12 +5,12 @@
 use super::change;
 use crate::{
     ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, StoreError,
+    Page, PictureNames, PictureOwner, Place, StoreError, USERS_CHANGED_MAX, UserVersion,
     accounts::Accounts,
     picture,
     sql::{
         CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
-        resource, sql_driver,
+        resource, sql_driver, user_version,
     },
     stored::{id, int},
 };
@@ -359,6 +359,19 @@ const WITH_EXTERNAL_IDS: &str = "\
 const EXTERNAL_IDS: &str = "\
     SELECT external_ids.id, external_id FROM json_each(?2) AS asked \
     CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_ids.id = asked.value";
+
+const USER_VERSIONS: &str = "\
+    SELECT data, version FROM json_each(?1) AS asked CROSS JOIN users ON users.id = asked.value";
+
+pub(super) async fn user_versions(
+    pool: &SqlitePool,
+    accounts: &Accounts,
+    user_ids: &[UserId],
+) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+    let asked: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
+    let asked = serde_json::to_string(&asked).map_err(|source| StoreError::Encode { what: "account", source })?;
+    each_of(pool, sqlx::query(USER_VERSIONS).bind(asked), |row| user_version(row, accounts)).await
+}
 
 pub(super) async fn with_external_ids(
     pool: &SqlitePool,

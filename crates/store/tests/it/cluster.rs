@@ -3,8 +3,10 @@
 use crate::{postgres_server::PostgresServer, support::*};
 use futures_util::future::join_all;
 use guildhall_guild::Write;
+use guildhall_model::User;
 use guildhall_store::{
     GuildEpoch, MemoryStore, Page, PostgresOptions, PostgresStore, Sharing, Store, StoreError, TokenHash, TokenRecord,
+    UserChange, UserVersion,
 };
 use std::{
     sync::{
@@ -225,4 +227,59 @@ async fn many_guilds_at_once() {
         assert_eq!(page(&node, guild_id + 1, Page::Newest, 10).await, [guild_id + 2]);
     }
     node.close().await;
+}
+
+/// Accounts have no owner: two nodes may change one at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_nodes_lose_no_change_of_an_account() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.create_database());
+    let nodes = [Arc::new(open_node(&url).await), Arc::new(open_node(&url).await)];
+    const CHANGES: usize = 100;
+    let changing = nodes.iter().map(|node| {
+        let node = node.clone();
+        tokio::spawn(async move {
+            let mut done = 0;
+            while done < CHANGES {
+                let stored = node.user_versions(&[id(1)]).await.unwrap().pop();
+                let (user, expected) = stored.unzip();
+                let mut user = user.map_or_else(|| User::new(id(1), "ana"), |user| User::clone(&user));
+                user.global_name.get_or_insert_default().push('x');
+                done += node.change_users(&[UserChange { user: Arc::new(user), expected }]).await.unwrap() as usize;
+            }
+        })
+    });
+    for changing in join_all(changing).await {
+        changing.unwrap();
+    }
+    let (user, version) = nodes[0].user_versions(&[id(1)]).await.unwrap().pop().unwrap();
+    assert_eq!(user.global_name.as_ref().unwrap().len(), 2 * CHANGES);
+    assert_eq!(version, UserVersion(2 * CHANGES as u64));
+    join_all(nodes.iter().map(|node| node.close())).await;
+}
+
+/// Each guild has an owner, but the id of a channel is unique over all guilds.
+#[tokio::test]
+async fn of_two_guilds_one_gets_the_id_of_a_channel() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.create_database());
+    let nodes = [open_node(&url).await, open_node(&url).await];
+    let guilds = [100, 200];
+    let mut fences = Vec::new();
+    for (node, guild) in nodes.iter().zip(guilds) {
+        node.commit(guild_with_channels(guild, &[])).await.unwrap();
+        fences.push((id(guild), node.claim_guild(id(guild)).await.unwrap()));
+    }
+    for n in 1000..1020 {
+        let put = |at: usize| nodes[at].commit_fenced(fences[at], vec![Write::PutChannel(channel(guilds[at], n))]);
+        let done = join_all([put(0), put(1)]).await;
+        let winners: Vec<u64> =
+            guilds.into_iter().zip(&done).filter(|(_, done)| done.is_ok()).map(|(guild, _)| guild).collect();
+        assert_eq!(winners.len(), 1, "{done:?}");
+        assert!(done.iter().any(|done| matches!(done, Err(StoreError::Taken { what: "channel" }))), "{done:?}");
+        for node in &nodes {
+            assert_eq!(node.guild_of_channel(id(n)).await.unwrap(), Some(id(winners[0])));
+        }
+    }
+    join_all(nodes.iter().map(PostgresStore::close)).await;
 }

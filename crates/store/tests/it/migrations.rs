@@ -24,7 +24,7 @@ use guildhall_store::{
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -41,6 +41,8 @@ const DELETED: i64 = 27;
 const EXTERNAL_IDS: i64 = 31;
 const RETENTION: i64 = 32;
 const GUILD_RESOURCES: i64 = 33;
+/// The account of bert has changed twice.
+const ACCOUNT_VERSIONS: i64 = 40;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -138,7 +140,7 @@ async fn every_postgres_version_is_migrated() {
         assert_eq!(versions().lines().last(), Some(&*version.to_string()));
 
         let store = postgres::open(&server.url(&database)).await;
-        Community::of(GUILD_RESOURCES).check(&store).await;
+        Community::of(version.max(GUILD_RESOURCES)).check(&store).await;
         for attempt in 0.. {
             let left = server.sql(
                 &database,
@@ -165,7 +167,7 @@ async fn every_postgres_version_is_migrated() {
         let before = rows();
 
         let store = postgres::open(&server.url(&database)).await;
-        Community::of(GUILD_RESOURCES).check(&store).await;
+        Community::of(version.max(GUILD_RESOURCES)).check(&store).await;
         store.close().await;
         assert_eq!(rows(), before, "version {version}: the second open changes nothing");
     }
@@ -527,6 +529,11 @@ impl Community {
         let accounts: Vec<User> = store.users(id(0), 10).await.unwrap().iter().map(|user| User::clone(user)).collect();
         assert_eq!(accounts, self.accounts(), "version {version}");
         assert_eq!(store.user(id(11)).await.unwrap().as_deref(), Some(&self.ada()), "version {version}");
+        let ids: Vec<_> = self.accounts().iter().map(|user| user.id).collect();
+        let stored = store.user_versions(&ids).await.unwrap();
+        let versions: BTreeMap<u64, u64> = stored.iter().map(|(user, version)| (user.id.get(), version.0)).collect();
+        let of_bert = self.since(ACCOUNT_VERSIONS, 3).unwrap_or(1);
+        assert_eq!(versions, BTreeMap::from([(11, 1), (12, of_bert), (13, 1), (14, 1)]), "version {version}");
     }
 
     async fn check_messages(&self, store: &dyn Store) {

@@ -160,6 +160,7 @@ pub async fn reactions(store: &dyn Store, channel_id: u64, message_id: u64) -> V
 pub fn dangling(result: Result<(), StoreError>) -> Option<&'static str> {
     match result {
         Err(StoreError::Dangling { what }) => Some(what),
+        Err(StoreError::Taken { .. }) => Some("of another guild"),
         Ok(()) => None,
         Err(other) => panic!("{other:?}"),
     }

@@ -5,7 +5,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord,
+    Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -176,6 +176,17 @@ impl Store for FaultStore {
         self.inner.user(user_id).await
     }
 
+    async fn user_versions(&self, user_ids: &[UserId]) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
+        self.inner.user_versions(user_ids).await
+    }
+
+    async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        let change = async { self.inner.change_users(changes).await.map(|count| changed = count) };
+        self.commit_by(changes.len(), change).await?;
+        Ok(changed)
+    }
+
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
         self.inner.users(after, limit).await
     }
@@ -303,6 +314,17 @@ impl Store for FaultStore {
 
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
         self.inner.delete_record(kind, id).await
+    }
+
+    async fn swap_record(
+        &self,
+        kind: &'static str,
+        id: &[u8],
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        self.need_room()?;
+        self.inner.swap_record(kind, id, before, after).await
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

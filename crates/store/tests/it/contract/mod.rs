@@ -1,5 +1,6 @@
 //! Contract: what every store does. A driver instantiates it with `suite!`.
 
+pub mod accounts;
 pub mod batches;
 pub mod content;
 pub mod directs;
@@ -42,6 +43,12 @@ macro_rules! suite {
                 expired_messages_go_in_slices,
                 retention_of_guilds_channels_and_threads,
             ],
+            accounts: [
+                a_change_of_an_earlier_version_is_refused,
+                every_write_of_an_account_raises_its_version,
+                of_changes_at_once_one_counts,
+                a_channel_belongs_to_one_guild,
+            ],
             batches: [
                 a_faulty_batch_leaves_nothing,
                 what_dangles,
@@ -62,7 +69,7 @@ macro_rules! suite {
                 deleting_releases_it,
             ],
             content: [an_account_s_content_is_found_in_steps],
-            node: [tokens, tokens_of_an_account, records, settings, lists_in_pages],
+            node: [tokens, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
             random: [same_as_memory],
         }
     };

@@ -23,6 +23,28 @@ pub async fn tokens(store: &dyn Store) {
     assert_eq!(store.token(two).await.unwrap(), Some(record(ID_MAX, i64::MIN)));
 }
 
+pub async fn swapped_records(store: &dyn Store) {
+    let (kind, key) = ("lock", &b"\0key"[..]);
+    let swap =
+        async |before: Option<&[u8]>, after: Option<&[u8]>| store.swap_record(kind, key, before, after).await.unwrap();
+    assert!(swap(None, None).await);
+    assert!(!swap(Some(b"one"), Some(b"two")).await && !swap(Some(b"one"), None).await, "there is none");
+    assert!(swap(None, Some(b"one")).await);
+    assert!(!swap(None, Some(b"two")).await && !swap(None, None).await, "there is one");
+    assert!(swap(Some(b"one"), Some(b"\0two")).await);
+    assert!(!swap(Some(b"one"), Some(b"three")).await && !swap(Some(b"one"), None).await, "it is another one");
+    assert_eq!(store.record(kind, key).await.unwrap().as_deref(), Some(&b"\0two"[..]));
+    assert!(swap(Some(b"\0two"), None).await);
+    assert_eq!(store.record(kind, key).await.unwrap(), None);
+    // Of several at once one does it.
+    let values = [b"a", b"b", b"c", b"d"];
+    let swapped = join_all(values.iter().map(|value| store.swap_record(kind, key, None, Some(*value)))).await;
+    assert_eq!(swapped.into_iter().filter(|swapped| *swapped.as_ref().unwrap()).count(), 1);
+    let now = store.record(kind, key).await.unwrap().unwrap();
+    let removed = join_all((0..4).map(|_| store.swap_record(kind, key, Some(&now), None))).await;
+    assert_eq!(removed.into_iter().filter(|removed| *removed.as_ref().unwrap()).count(), 1);
+}
+
 pub async fn settings(store: &dyn Store) {
     assert_eq!(store.setting("secret").await.unwrap(), None);
     let value: Vec<u8> = (0..=255).collect();

@@ -42,7 +42,7 @@ fn random_write(rng: &mut Rng) -> Write {
 pub async fn same_as_memory(store: &dyn Store) {
     let model = MemoryStore::new();
     let mut rng = Rng::new(0x5eed);
-    let (mut applied, mut refused) = (0, 0);
+    let (mut applied, mut refused, mut most) = (0, 0, 0);
     for step in 0..300 {
         let writes: Vec<Write> = (0..1 + rng.below(4)).map(|_| random_write(&mut rng)).collect();
         let (expected, got) =
@@ -61,7 +61,10 @@ pub async fn same_as_memory(store: &dyn Store) {
             assert_eq!(store.user(id(n)).await.unwrap(), model.user(id(n)).await.unwrap());
             assert_eq!(store.guilds_of_user(id(n), 9).await.unwrap(), model.guilds_of_user(id(n), 9).await.unwrap());
         }
-        assert_eq!(store.largest_id().await.unwrap(), model.largest_id().await.unwrap());
+        let (largest, expected) = (store.largest_id().await.unwrap(), model.largest_id().await.unwrap());
+        // What was deleted counts until it is purged.
+        most = most.max(expected);
+        assert!((expected..=most).contains(&largest), "{largest}, not {expected} to {most}");
     }
     assert!(applied > 50 && refused > 50, "{applied} applied, {refused} refused");
 }

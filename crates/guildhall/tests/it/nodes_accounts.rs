@@ -1,0 +1,263 @@
+//! Accounts and unique ids of a cluster: whatever nodes are asked at the same time, each answer holds.
+
+use crate::{
+    backend::{ANA, BOB, CHANNEL, GUILD},
+    nodes::{Node, Site, two},
+    support::{Answer, Http, wait_until},
+};
+use serde_json::{Value, json};
+use std::{sync::Barrier, thread};
+
+/// A request to a node.
+struct Ask<'a> {
+    http: &'a mut Http,
+    method: &'static str,
+    path: String,
+    body: Option<Value>,
+}
+
+fn asking(ask: Ask<'_>, barrier: &Barrier) -> Answer {
+    barrier.wait();
+    ask.http.request(ask.method, &ask.path, ask.body.as_ref()).expect("it answers")
+}
+
+/// Both requests at the same time.
+fn at_once(one: Ask<'_>, other: Ask<'_>) -> [Answer; 2] {
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        let one = scope.spawn(|| asking(one, &barrier));
+        let other = asking(other, &barrier);
+        [one.join().unwrap(), other]
+    })
+}
+
+fn http(node: &Node) -> Http {
+    node.backend().http
+}
+
+fn ask<'a>(http: &'a mut Http, method: &'static str, path: impl Into<String>, body: Value) -> Ask<'a> {
+    let body = (!body.is_null()).then_some(body);
+    Ask { http, method, path: path.into(), body }
+}
+
+#[test]
+fn no_change_of_an_account_is_lost() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let token = first.backend().token(ANA);
+    let mut backends = [http(&first), http(&second)];
+    let mut selves = [Http::new(first.addr, &token), Http::new(second.addr, &token)];
+    let (path, own) = (format!("/v1/users/{ANA}"), "/api/v10/users/@me");
+    for round in 0..60 {
+        let (name, display) = (format!("ana{round}"), format!("Ana {round}"));
+        let (one, other) = (json!({"username": name}), json!({"global_name": display}));
+        let answers = match round % 3 {
+            0 => {
+                let [here, there] = &mut backends;
+                at_once(ask(here, "PATCH", &path, one), ask(there, "PATCH", &path, other))
+            }
+            1 => {
+                let [here, there] = &mut selves;
+                at_once(ask(here, "PATCH", own, one), ask(there, "PATCH", own, other))
+            }
+            _ => at_once(ask(&mut backends[0], "PATCH", &path, one), ask(&mut selves[1], "PATCH", own, other)),
+        };
+        for answer in &answers {
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+        // The store has both; a cache may take a moment.
+        for node in [&first, &second] {
+            wait_until("both changes", || {
+                let user = node.backend().get(&format!("/users/{ANA}"));
+                if (&user["username"], &user["global_name"]) == (&json!(name), &json!(display)) {
+                    Ok(())
+                } else {
+                    Err(user)
+                }
+            });
+        }
+    }
+    // The guild has the account as it is.
+    wait_until("the member", || {
+        let member = second.backend().get(&format!("/guilds/{GUILD}/members/{ANA}"));
+        if member["user"]["username"] == "ana59" && member["user"]["global_name"] == "Ana 59" {
+            Ok(())
+        } else {
+            Err(member)
+        }
+    });
+}
+
+#[test]
+fn no_deletion_is_undone() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut backends = [http(&first), http(&second)];
+    for n in 5000..5030 {
+        first.backend().put(&format!("/users/{n}"), json!({"username": "mortal"}), 201);
+        let path = format!("/v1/users/{n}");
+        let [here, there] = &mut backends;
+        let change = json!({"username": "alive", "global_name": "Alive"});
+        let answers = at_once(ask(here, "DELETE", &path, Value::Null), ask(there, "PATCH", &path, change));
+        assert_eq!(answers[0].status, 204, "{answers:?}");
+        assert!([200, 404].contains(&answers[1].status), "{answers:?}");
+        for node in [&first, &second] {
+            wait_until("the deleted account", || {
+                let user = node.backend().get(&format!("/users/{n}"));
+                if user["username"] == format!("deleted_{n}") && user["global_name"].is_null() {
+                    Ok(())
+                } else {
+                    Err(user)
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn an_external_id_has_one_object() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut backends = [http(&first), http(&second)];
+    for round in 0..40_u64 {
+        let text = format!("ext-{round}");
+        let (one, other) = (6000 + 2 * round, 6001 + 2 * round);
+        if round % 2 == 1 {
+            for id in [one, other] {
+                first.backend().put(&format!("/users/{id}"), json!({"username": "known"}), 201);
+            }
+        }
+        let [here, there] = &mut backends;
+        let (method, body) = match round % 2 {
+            0 => ("PUT", json!({"username": "new", "external_id": text})),
+            _ => ("PATCH", json!({"external_id": text})),
+        };
+        let path = |id: u64| format!("/v1/users/{id}");
+        let answers = at_once(ask(here, method, path(one), body.clone()), ask(there, method, path(other), body));
+        let mut statuses = answers.each_ref().map(|answer| answer.status);
+        let winner = if statuses[0] < 300 { one } else { other };
+        statuses.sort_unstable();
+        assert!(statuses[0] < 300 && statuses[1] == 409, "{answers:?}");
+        let found = second.backend().get(&format!("/users?external_id={text}"));
+        assert_eq!(found["users"][0]["id"], winner.to_string(), "{found}");
+    }
+    // Of guilds too, which their owners store.
+    for round in 0..10_u64 {
+        let text = format!("ext-{round}");
+        let [here, there] = &mut backends;
+        let body = json!({"name": "guild", "owner_id": ANA, "external_id": text});
+        let path = |n: u64| format!("/v1/guilds/{}", 7000 + 2 * round + n);
+        let answers = at_once(ask(here, "PUT", path(0), body.clone()), ask(there, "PUT", path(1), body));
+        let mut statuses = answers.each_ref().map(|answer| answer.status);
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 409], "{answers:?}");
+    }
+}
+
+#[test]
+fn the_id_of_a_channel_is_one_guild_s() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut backends = [http(&first), http(&second)];
+    const OTHER: &str = "1200000000000000090";
+    first.backend().put(&format!("/guilds/{OTHER}"), json!({"name": "other", "owner_id": ANA}), 201);
+    let mut expected: [Vec<String>; 2] = [vec![CHANNEL.to_owned()], Vec::new()];
+    for n in 8000..8020 {
+        let [here, there] = &mut backends;
+        let path = |guild: &str| format!("/v1/guilds/{guild}/channels/{n}");
+        let body = json!({"name": "twice", "type": 0});
+        let answers = at_once(ask(here, "PUT", path(GUILD), body.clone()), ask(there, "PUT", path(OTHER), body));
+        let statuses = answers.each_ref().map(|answer| answer.status);
+        match statuses {
+            [201, 409] => expected[0].push(n.to_string()),
+            [409, 201] => expected[1].push(n.to_string()),
+            _ => panic!("{answers:?}"),
+        }
+    }
+    let channels = |node: &Node, guild: &str| {
+        let list = node.backend().get(&format!("/guilds/{guild}/channels"));
+        let mut ids: Vec<String> =
+            list.as_array().unwrap().iter().map(|of| of["id"].as_str().unwrap().to_owned()).collect();
+        ids.retain(|id| *id != crate::backend::SECRET);
+        ids.sort_unstable_by_key(|id| (id.len(), id.clone()));
+        ids
+    };
+    expected[0].rotate_left(1);
+    for node in [&first, &second] {
+        assert_eq!([GUILD, OTHER].map(|guild| channels(node, guild)), expected);
+    }
+    // A deleted one is free, at any node.
+    if let Some(n) = expected[1].first() {
+        second.backend().request("DELETE", &format!("/guilds/{OTHER}/channels/{n}"), None, 204);
+        first.backend().put(&format!("/guilds/{GUILD}/channels/{n}"), json!({"name": "again", "type": 0}), 201);
+    }
+}
+
+#[test]
+fn every_node_knows_who_is_being_deleted() {
+    // The first node carries jobs out, and is a member while it is stopped.
+    let Some(site) = Site::with(&["cluster.lease_ms=60000"]) else { return };
+    let (first, second) = two(&site);
+    let (n, job) = (9000..9020)
+        .find_map(|n| {
+            let path = format!("/users/{n}");
+            first.backend().put(&path, json!({"username": "mortal"}), 201);
+            let job = second.backend().request("DELETE", &format!("{path}?erase=true"), None, 202);
+            let job = job["id"].as_str().unwrap().to_owned();
+            first.process.signal("STOP");
+            if second.backend().get(&format!("/jobs/{job}"))["state"] == "running" {
+                return Some((n, job));
+            }
+            first.process.signal("CONT");
+            None
+        })
+        .expect("one of twenty is stopped in time");
+    let path = format!("/users/{n}");
+    let mut backend = second.backend();
+    for (method, path, body) in [
+        ("PUT", path.clone(), json!({"username": "again"})),
+        ("PATCH", path.clone(), json!({"username": "again"})),
+        ("POST", format!("{path}/tokens"), json!({})),
+        ("DELETE", path.clone(), Value::Null),
+    ] {
+        let refused = backend.request(method, &path, (!body.is_null()).then_some(body), 409);
+        assert!(refused["message"].as_str().unwrap().contains(&format!("/v1/jobs/{job}")), "{method}: {refused}");
+    }
+    first.process.signal("CONT");
+    for node in [&second, &first] {
+        wait_until("the end of the job", || {
+            let job = node.backend().get(&format!("/jobs/{job}"));
+            if job["state"] == "done" { Ok(()) } else { Err(job) }
+        });
+    }
+    backend.put(&path, json!({"username": "again"}), 200);
+}
+
+#[test]
+fn a_node_that_was_away_knows_accounts_as_they_are() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    // It has both in its cache.
+    for id in [ANA, BOB] {
+        assert!(second.backend().get(&format!("/users/{id}"))["username"].is_string());
+    }
+    second.process.signal("STOP");
+    first.wait_for_members(1);
+    let mut backend = first.backend();
+    backend.request("PATCH", &format!("/users/{ANA}"), Some(json!({"username": "renamed"})), 200);
+    backend.request("DELETE", &format!("/users/{BOB}"), None, 204);
+    second.process.signal("CONT");
+    first.wait_for_members(2);
+    // A change that begins here is of what is stored, whatever this node remembers.
+    let changed = second.backend().request("PATCH", &format!("/users/{ANA}"), Some(json!({"global_name": "Ana"})), 200);
+    assert_eq!((&changed["username"], &changed["global_name"]), (&json!("renamed"), &json!("Ana")), "{changed}");
+    second.backend().request("PATCH", &format!("/users/{BOB}"), Some(json!({"username": "alive"})), 404);
+    for (id, name) in [(ANA, "renamed".to_owned()), (BOB, format!("deleted_{BOB}"))] {
+        for node in [&first, &second] {
+            wait_until("the account", || {
+                let user = node.backend().get(&format!("/users/{id}"));
+                if user["username"] == name { Ok(()) } else { Err(user) }
+            });
+        }
+    }
+}
