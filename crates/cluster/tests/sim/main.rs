@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod accounts;
 mod host;
 mod process;
 mod relay;
@@ -40,6 +41,9 @@ fn seeds_run_clean() {
                 total.moved += summary.moved;
                 total.conflicts += summary.conflicts;
                 total.removed += summary.removed;
+                total.changes += summary.changes;
+                total.changed_before += summary.changed_before;
+                total.ids_refused += summary.ids_refused;
             }
             Err(problem) => failed.push(problem),
         }
@@ -91,6 +95,11 @@ fn sabotage_is_caught() {
         InjectedFault::LocalLeak,
         InjectedFault::LateInputs,
         InjectedFault::LateRemoval,
+        InjectedFault::NoVersionCheck,
+        InjectedFault::RefusedIsDone,
+        InjectedFault::ChangesDeleted,
+        InjectedFault::KeepsCache,
+        InjectedFault::IdsReplaced,
     ] {
         is_caught(sabotage);
     }

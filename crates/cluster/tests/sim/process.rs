@@ -2,6 +2,7 @@
 //! frames, the keeper of the lease, a worker for the guilds and a partition for the relays.
 
 use crate::{
+    accounts::{ACCOUNTS, AccountEvent, Cache, Change, IDS, Reader, report},
     host::{Host, HostOutput, Input, Report, Sink},
     relay::Relay,
     stores::{Key, KvOp, KvResult, Value},
@@ -212,6 +213,8 @@ pub struct Process {
     /// Of relays, that found no room.
     to_guild: VecDeque<(GuildId, ToGuild)>,
     pub relays: BTreeMap<(GuildId, RelayId), Relay>,
+    /// Its cache of accounts.
+    pub cache: Cache,
     last_epoch: u32,
     pub watch: u64,
     reported: BTreeSet<u8>,
@@ -247,6 +250,7 @@ impl Process {
             partition: VecDeque::new(),
             to_guild: VecDeque::new(),
             relays: BTreeMap::new(),
+            cache: Cache::default(),
             last_epoch: 0,
             watch: 0,
             reported: BTreeSet::new(),
@@ -261,6 +265,7 @@ impl Process {
         let activated_at = core.now + 1 + core.rng.below(300);
         core.at(activated_at, slot, Event::Activate);
         core.soon(slot, Event::Client);
+        core.soon(slot, Event::Account(AccountEvent::Client));
         for _ in 0..3 {
             core.soon(slot, Event::Churn);
         }
@@ -297,6 +302,9 @@ impl Process {
             | Output::ToGuild { guild_id, input: GuildInput::Reset { .. }, .. }
                 if self.unreset == Some(guild_id) => {}
             Output::Send { to, message } => {
+                if matches!(message, PeerMessage::Welcome { .. }) {
+                    self.lost_messages(core);
+                }
                 if core.sabotage == InjectedFault::Twice
                     && let PeerMessage::NotOwner { guild_id, request } = &message
                 {
@@ -344,13 +352,93 @@ impl Process {
                     self.machine.refused_message(now, guild_id, relay);
                 }
             }
-            Output::ForgetRelays { of } => self.post(core, GuildId::new(0), Input::ForgetRelays(of.0)),
+            Output::ForgetRelays { of } => {
+                self.lost_messages(core);
+                self.post(core, GuildId::new(0), Input::ForgetRelays(of.0));
+            }
             Output::Release { guild_id } => {
                 *self.releasing.entry(guild_id).or_default() += 1;
                 self.post(core, guild_id, Input::Release);
             }
             Output::Answer { request, answer } => core.answered(request, answer.is_ok()),
-            Output::Users(..) | Output::Joined { .. } | Output::UserChanged(_) | Output::Changed(_) => {}
+            Output::Changed(changes) => self.cache.apply(&changes),
+            Output::Users(..) | Output::Joined { .. } | Output::UserChanged(_) => {}
+        }
+    }
+
+    // ── accounts ─────────────────────────────────────────────────────────────────────────────────
+
+    /// Reports of other nodes may be among messages that were lost.
+    fn lost_messages(&mut self, core: &Core) {
+        if core.sabotage != InjectedFault::KeepsCache {
+            self.cache.clear();
+        }
+    }
+
+    fn account_changed(&mut self, core: &mut Core, account: u64) {
+        self.cache.forget(account);
+        self.with(core, |machine, _| machine.broadcast(&PeerMessage::Changed(report(account))));
+    }
+
+    fn handle_account(&mut self, core: &mut Core, event: AccountEvent) {
+        match event {
+            AccountEvent::Client => {
+                if core.is_calm {
+                    return;
+                }
+                self.want_account(core);
+                let at = core.now + 20 + core.rng.below(400);
+                core.at(at, self.slot, Event::Account(AccountEvent::Client));
+            }
+            AccountEvent::Read(account, Reader::Cache(evictions), Some(stored)) => {
+                self.cache.fill(evictions, account, stored.version);
+            }
+            AccountEvent::Read(_, Reader::Change(change), Some(stored)) => {
+                // Asked between the read and the write, of what was read.
+                if !stored.is_deleted || core.sabotage == InjectedFault::ChangesDeleted {
+                    core.write_account(self.slot, change, stored.with(change));
+                }
+            }
+            // Refused, or its client gets 503.
+            AccountEvent::Read(_, _, None) | AccountEvent::Given(_, None | Some(false)) => {}
+            AccountEvent::Written(change, written) => {
+                self.account_changed(core, change.account);
+                match written {
+                    Some(true) => core.changed(change),
+                    Some(false) => {
+                        core.summary.changed_before += 1;
+                        if core.sabotage == InjectedFault::RefusedIsDone {
+                            core.changed(change);
+                        } else {
+                            core.read_account(self.slot, change.account, Reader::Change(change));
+                        }
+                    }
+                    None => {}
+                }
+            }
+            AccountEvent::Given(id, Some(true)) => core.has_id(self.slot.0, id),
+        }
+    }
+
+    fn want_account(&mut self, core: &mut Core) {
+        let account = core.rng.below(ACCOUNTS);
+        match core.rng.below(4) {
+            0 => {
+                let id = core.rng.below(IDS);
+                core.ask_for_id(self.slot, id);
+            }
+            1 => {
+                if !self.cache.versions.contains_key(&account) {
+                    core.read_account(self.slot, account, Reader::Cache(self.cache.evictions));
+                }
+            }
+            _ => {
+                core.accounts.changes_count += 1;
+                // The first account is never deleted.
+                let deletes = account > 0 && core.rng.chance(0.01);
+                let change = Change { id: core.accounts.changes_count, account, deletes };
+                core.read_account(self.slot, account, Reader::Change(change));
+            }
         }
     }
 
@@ -748,6 +836,7 @@ impl Process {
             (Keeping::Rejoined(record, written_at), KvResult::Written(revision)) => {
                 self.lease = Lease::new(core.lease, written_at);
                 self.revision = revision;
+                self.cache.clear();
                 self.with(core, |machine, now| machine.rejoin(now, record));
                 return self.kept_on(core, true);
             }
@@ -829,6 +918,7 @@ impl Process {
                 let answer = if is_done { Ok(Reply::Done) } else { Err(Refusal::Unavailable) };
                 self.with(core, |machine, _| machine.answered(origin, request, answer));
             }
+            Event::Account(event) => self.handle_account(core, event),
             Event::Frame(frame) => self.receive(core, &frame),
             Event::Inbox => {}
             Event::WatchBegins => {

@@ -1,6 +1,7 @@
 //! World: time, the bus, the stores, the faults, and the checker.
 
 use crate::{
+    accounts::{Account, AccountEvent, Accounts, Change, Reader},
     host::Committed,
     process::{Process, Waiter},
     relay::Learned,
@@ -58,6 +59,16 @@ pub enum InjectedFault {
     LateInputs,
     /// A node takes the removal of an owner record for done that may still be carried out.
     LateRemoval,
+    /// The database takes changes of an earlier version of an account.
+    NoVersionCheck,
+    /// A node acknowledges a change of an account that the database has refused.
+    RefusedIsDone,
+    /// Nodes change deleted accounts.
+    ChangesDeleted,
+    /// Nodes keep their caches of accounts when messages of another node are lost.
+    KeepsCache,
+    /// The database gives an id that somebody has to whoever asks for it.
+    IdsReplaced,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +99,7 @@ pub enum Event {
     Kv(Waiter, KvResult),
     Loaded(GuildId, Option<(u64, u64, RequestId)>),
     Committed(GuildId, Committed),
+    Account(AccountEvent),
 }
 
 enum EventKind {
@@ -99,6 +111,10 @@ enum EventKind {
     Claim((usize, u32), GuildId, bool),
     Load((usize, u32), GuildId, u64),
     Commit((usize, u32), GuildId, u64, Vec<RequestId>, bool),
+    ReadAccount((usize, u32), u64, Reader),
+    /// A change with the account that it makes, and whether the answer comes.
+    WriteAccount((usize, u32), Change, Account, bool),
+    GiveId((usize, u32), u64, bool),
     Start(usize),
     Fault,
     Mend(Mended),
@@ -136,6 +152,7 @@ pub struct Core {
     guilds: Vec<GuildId>,
     kv: Kv,
     store: BTreeMap<GuildId, Stored>,
+    pub accounts: Accounts,
     requests: BTreeMap<RequestId, Request>,
     watches: BTreeMap<usize, (u32, u64, u64)>,
     arrivals: BTreeMap<(usize, NodeNumber), u64>,
@@ -170,6 +187,11 @@ pub struct Summary {
     pub conflicts: u64,
     /// Owner records that were removed.
     pub removed: u64,
+    /// Acknowledged changes of accounts, and how often another one came before one.
+    pub changes: u64,
+    pub changed_before: u64,
+    /// Ids that another node had.
+    pub ids_refused: u64,
     pub digest: u64,
 }
 
@@ -427,6 +449,87 @@ impl Core {
     }
 }
 
+// ── accounts in the database ─────────────────────────────────────────────────────────────────────
+
+impl Core {
+    fn account_event(&mut self, slot: (usize, u32), event: AccountEvent) {
+        let at = self.now + self.delay();
+        self.at(at, slot, Event::Account(event));
+    }
+
+    pub fn read_account(&mut self, slot: (usize, u32), account: u64, reader: Reader) {
+        if self.store_is_away || !self.luck().1 {
+            return self.account_event(slot, AccountEvent::Read(account, reader, None));
+        }
+        let at = self.now + self.delay();
+        self.push(at, EventKind::ReadAccount(slot, account, reader));
+    }
+
+    pub fn write_account(&mut self, slot: (usize, u32), change: Change, account: Account) {
+        let (is_answered, is_done) = self.luck();
+        if self.store_is_away || !is_done {
+            return self.account_event(slot, AccountEvent::Written(change, None));
+        }
+        let at = self.now + self.delay();
+        self.push(at, EventKind::WriteAccount(slot, change, account, is_answered));
+    }
+
+    fn account_written(&mut self, slot: (usize, u32), change: Change, account: Account, is_answered: bool) {
+        let stored = self.accounts.stored.entry(change.account).or_default();
+        let is_expected = stored.version + 1 == account.version;
+        let is_written = is_expected || self.sabotage == InjectedFault::NoVersionCheck;
+        let version = stored.version + 1;
+        if is_written {
+            *stored = Account { version, ..account };
+        }
+        self.note(|| format!("slot {} writes {change:?} as {version}: {is_written}", slot.0));
+        let written = is_answered.then_some(is_written);
+        self.account_event(slot, AccountEvent::Written(change, written));
+    }
+
+    /// A change is acknowledged to its client.
+    pub fn changed(&mut self, change: Change) {
+        self.summary.changes += 1;
+        if change.deletes {
+            let version = self.accounts.stored.get(&change.account).map_or(0, |stored| stored.version);
+            self.accounts.deleted.insert(change.account, version);
+        } else {
+            self.accounts.acknowledged.entry(change.account).or_default().insert(change.id);
+        }
+        self.check_accounts();
+    }
+
+    fn check_accounts(&mut self) {
+        if let Some(problem) = self.accounts.problem() {
+            self.fail(problem);
+        }
+    }
+
+    pub fn ask_for_id(&mut self, slot: (usize, u32), id: u64) {
+        let (is_answered, is_done) = self.luck();
+        if self.store_is_away || !is_done {
+            return self.account_event(slot, AccountEvent::Given(id, None));
+        }
+        let at = self.now + self.delay();
+        self.push(at, EventKind::GiveId(slot, id, is_answered));
+    }
+
+    fn id_given(&mut self, slot: (usize, u32), id: u64, is_answered: bool) {
+        let owner = self.accounts.ids.entry(id).or_insert(slot.0);
+        if self.sabotage == InjectedFault::IdsReplaced {
+            *owner = slot.0;
+        }
+        let is_given = *owner == slot.0;
+        self.summary.ids_refused += u64::from(!is_given);
+        self.account_event(slot, AccountEvent::Given(id, is_answered.then_some(is_given)));
+    }
+
+    pub fn has_id(&mut self, slot: usize, id: u64) {
+        self.accounts.ids_acknowledged.insert(id, slot);
+        self.check_accounts();
+    }
+}
+
 struct Slot {
     generation: u32,
     process: Option<Process>,
@@ -479,6 +582,7 @@ impl World {
             guilds,
             kv: Kv::default(),
             store: BTreeMap::new(),
+            accounts: Accounts::default(),
             requests: BTreeMap::new(),
             watches: BTreeMap::new(),
             arrivals: BTreeMap::new(),
@@ -581,6 +685,14 @@ impl World {
             EventKind::Commit(slot, guild_id, epoch, writes, is_answered) => {
                 self.core.committed(slot, guild_id, epoch, writes, is_answered);
             }
+            EventKind::ReadAccount(slot, account, reader) => {
+                let stored = self.core.accounts.stored.get(&account).cloned().unwrap_or_default();
+                self.core.account_event(slot, AccountEvent::Read(account, reader, Some(stored)));
+            }
+            EventKind::WriteAccount(slot, change, account, is_answered) => {
+                self.core.account_written(slot, change, account, is_answered);
+            }
+            EventKind::GiveId(slot, id, is_answered) => self.core.id_given(slot, id, is_answered),
             EventKind::Start(slot) => self.start(slot),
             EventKind::Fault => self.fault(),
             EventKind::Mend(mended) => self.mend(&mended),
@@ -807,8 +919,17 @@ impl World {
                 return Err(format!("{when}: request {} of slot {} has no answer", request.0, found.of.0));
             }
         }
+        if let Some(problem) = self.core.accounts.problem() {
+            return Err(format!("{when}: {problem}"));
+        }
         for (index, slot) in self.slots.iter().enumerate() {
             let Some(process) = &slot.process else { return Err(format!("{when}: slot {index} has not started")) };
+            for (account, version) in &process.cache.versions {
+                let stored = self.core.accounts.stored.get(account).map_or(0, |stored| stored.version);
+                if *version != stored {
+                    return Err(format!("{when}: slot {index} has account {account} as {version} of {stored}"));
+                }
+            }
             for ((guild_id, relay), state) in &process.relays {
                 let len = self.core.store.get(guild_id).map_or(0, |stored| stored.log.len() as u64);
                 let owner = process.machine.owner_of(*guild_id);
