@@ -159,7 +159,9 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
 /// Reports of this node help to find out why it has no lease. They are not for keys that may have been revoked.
 fn is_about_this_node(parts: &Parts) -> bool {
     let path = parts.uri.path();
-    let is_report = path == "/v1/cluster" || path == "/v1/node" || path.starts_with("/v1/node/");
+    let is_report = ["/v1/cluster", "/v1/node"]
+        .iter()
+        .any(|at| path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
     parts.method == Method::GET && is_report
 }
 
