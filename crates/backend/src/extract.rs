@@ -23,6 +23,7 @@ use axum::{
 use guildhall_http_kit::{BodyFault, LazyBody, Reservation, parse_tree};
 use guildhall_model::Id;
 use guildhall_node::KeyLife;
+use guildhall_stdx::replace_surrogate_halves;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{marker::PhantomData, sync::Arc};
@@ -75,8 +76,25 @@ pub(crate) trait Check {
     fn check(&self, faults: &mut FieldErrors);
 }
 
-/// Reads JSON, and checks it.
+/// Reads JSON, and checks it. Half a surrogate pair becomes U+FFFD; only a text that was refused is searched for one.
 pub(crate) fn parse<T: DeserializeOwned + Check>(json: &[u8]) -> Result<T, V1Error> {
+    let parsed = match typed(json) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let mut copy = json.to_vec();
+            if !replace_surrogate_halves(&mut copy) {
+                return Err(error);
+            }
+            typed::<T>(&copy)?
+        }
+    };
+    let mut faults = FieldErrors::default();
+    parsed.check(&mut faults);
+    faults.done()?;
+    Ok(parsed)
+}
+
+fn typed<T: DeserializeOwned>(json: &[u8]) -> Result<T, V1Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let parsed: Result<T, _> = serde_path_to_error::deserialize(Strict(&mut reader));
     let parsed = parsed.map_err(|error| {
@@ -89,9 +107,6 @@ pub(crate) fn parse<T: DeserializeOwned + Check>(json: &[u8]) -> Result<T, V1Err
         }
     })?;
     reader.end().map_err(|error| not_json(json, &error))?;
-    let mut faults = FieldErrors::default();
-    parsed.check(&mut faults);
-    faults.done()?;
     Ok(parsed)
 }
 
@@ -136,8 +151,8 @@ impl FromRequestParts<Arc<V1>> for Changes {
 impl Changes {
     pub async fn read(self, v1: &V1, permit: ReadPermit) -> Result<Patch, V1Error> {
         let peer = self.0.lazy.peer();
-        let (bytes, _reservation) = self.0.bytes(v1, permit, object_bytes_max(v1)).await?;
-        match parse_tree(&bytes, permit, peer, &v1.body_quotas, OBJECT_VALUES_MAX) {
+        let (mut bytes, _reservation) = self.0.bytes(v1, permit, object_bytes_max(v1)).await?;
+        match parse_tree(&mut bytes, permit, peer, &v1.body_quotas, OBJECT_VALUES_MAX) {
             Ok((Value::Object(fields), reservation)) => Ok(Patch::new(fields, reservation)),
             // The parser of forms words the fault. It accepts any depth in a value that it ignores.
             Ok(_) | Err(BodyFault::Malformed) => Err(parse::<NoFields>(&bytes).err().unwrap_or_else(V1Error::too_deep)),

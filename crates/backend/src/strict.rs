@@ -1,9 +1,10 @@
-//! Strict deserialisation: a struct is read from an object only.
+//! Strict deserialisation: a struct is read from an object only; a number with a zero fraction is an integer.
 //!
 //! Owns        `Strict`, a wrapper around a deserialiser. Derived implementations of `serde` also read a struct from an
 //!             array, by position; behind `Strict` they do not, at any depth.
 //! Not here    unknown fields, which the forms refuse themselves.
 
+use guildhall_stdx::whole_number;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -92,7 +93,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
         visit_u64(u64);
         visit_u128(u128);
         visit_f32(f32);
-        visit_f64(f64);
         visit_char(char);
         visit_str(&str);
         visit_borrowed_str(&'de str);
@@ -100,6 +100,17 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
         visit_bytes(&[u8]);
         visit_borrowed_bytes(&'de [u8]);
         visit_byte_buf(Vec<u8>);
+    }
+
+    /// Clients with one type of number write 2 as 2.0.
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        match whole_number(value) {
+            Some(whole) => match u64::try_from(whole) {
+                Ok(whole) => self.0.visit_u64(whole),
+                Err(_) => self.0.visit_i64(whole),
+            },
+            None => self.0.visit_f64(value),
+        }
     }
 
     fn visit_none<E: Error>(self) -> Result<V::Value, E> {

@@ -19,6 +19,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use futures_util::StreamExt;
+use guildhall_stdx::replace_surrogate_halves;
 use serde_json::Value;
 use std::{
     convert::Infallible,
@@ -205,16 +206,23 @@ impl LazyBody {
     }
 }
 
-/// Parses a body into a tree. The reservation has to live as long as the tree.
+/// Parses a body into a tree. The reservation has to live as long as the tree. Half a surrogate pair in `text` becomes
+/// U+FFFD; only a text that was refused is searched for one.
 pub fn parse_tree(
-    text: &[u8],
+    text: &mut [u8],
     permit: impl Permit,
     peer: u128,
     body_quotas: &BodyQuotas,
     values_max: usize,
 ) -> Result<(Value, Reservation), BodyFault> {
-    let mut reservation = body_quotas.trees.reservation([Some(permit.party()), Some(Party::Peer(peer))]);
-    let value = tree::parse(text, values_max, &mut reservation).map_err(|fault| match fault {
+    let parties = [Some(permit.party()), Some(Party::Peer(peer))];
+    let mut reservation = body_quotas.trees.reservation(parties);
+    let mut parsed = tree::parse(text, values_max, &mut reservation);
+    if parsed == Err(TreeFault::NotJson) && replace_surrogate_halves(text) {
+        reservation = body_quotas.trees.reservation(parties);
+        parsed = tree::parse(text, values_max, &mut reservation);
+    }
+    let value = parsed.map_err(|fault| match fault {
         TreeFault::NotJson => BodyFault::Malformed,
         TreeFault::TooMany => BodyFault::TooManyValues(values_max),
         TreeFault::OverQuota(over_quota) => BodyFault::OverQuota(over_quota),

@@ -15,6 +15,7 @@ pub mod entity_tag;
 mod error;
 mod field_errors;
 mod limiter;
+mod line_ends;
 mod multipart;
 mod note;
 mod observe;

@@ -11,6 +11,7 @@
 //! (preamble, delimiter, headers) except the one for the whole stream. So it does not get the body: it reads a stream
 //! of one block at a time, and gets the next block when it has parsed the last one.
 
+use crate::line_ends::LineEnds;
 use axum::http::{
     HeaderMap,
     header::{CONTENT_DISPOSITION, CONTENT_TYPE},
@@ -79,6 +80,8 @@ struct Part {
 /// Incremental parser of form data.
 pub struct Multipart {
     multer: multer::Multipart<'static>,
+    boundary: String,
+    line_ends: LineEnds,
     /// The end of the stream that `multer` reads from. It never holds more than one block.
     feed: mpsc::Sender<Bytes>,
     /// Bytes received since the last full block.
@@ -123,6 +126,8 @@ impl Multipart {
         });
         Self {
             multer: multer::Multipart::new(blocks, boundary),
+            boundary: boundary.to_owned(),
+            line_ends: LineEnds::new(),
             feed,
             block: BytesMut::new(),
             part: None,
@@ -146,11 +151,23 @@ impl Multipart {
         self.kept_bytes_max
     }
 
-    /// BodyLimits the next bytes.
+    /// Parses the next bytes. Lines may end in a bare LF.
     ///
     /// # Errors
     /// `Malformed` or `TooLarge`; the parser is of no use then.
-    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), MultipartError> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), MultipartError> {
+        if self.line_ends.is_settled() {
+            return self.push_blocks(bytes);
+        }
+        // In steps, so that no copy is longer than a block.
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            let converted = self.line_ends.convert(&self.boundary, piece);
+            self.push_blocks(&converted)?;
+        }
+        Ok(())
+    }
+
+    fn push_blocks(&mut self, mut bytes: &[u8]) -> Result<(), MultipartError> {
         while !bytes.is_empty() && !self.is_complete {
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.block.len()));
             self.block.extend_from_slice(now);
@@ -172,6 +189,8 @@ impl Multipart {
     /// # Errors
     /// `Malformed` if it is not complete, otherwise as `push`.
     pub fn end(&mut self) -> Result<(), MultipartError> {
+        let held = self.line_ends.end();
+        self.push_blocks(&held)?;
         if !self.is_complete {
             self.feed()?;
         }
@@ -222,19 +241,18 @@ impl Multipart {
             return Err(MultipartError::TooLarge);
         }
         let disposition = field.headers().get(CONTENT_DISPOSITION).ok_or(MultipartError::Malformed)?;
-        let mut pieces = disposition.as_bytes().split(|b| *b == b';');
-        let kind = pieces.next().unwrap_or_default();
-        if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
+        let (kind, parameters) = disposition_of(disposition.as_bytes());
+        if !kind.eq_ignore_ascii_case(b"form-data") {
             return Err(MultipartError::Malformed);
         }
-        // Not `Field::file_name` alone: it knows neither `filename*` nor names that are not UTF-8.
-        let named = pieces.find_map(|piece| {
-            let (key, value) = piece.trim_ascii_start().split_at_checked(8)?;
-            key.eq_ignore_ascii_case(b"filename").then_some(value)
-        });
-        let name = field.name().ok_or(MultipartError::Malformed)?.to_owned();
-        if named.is_some() || name == "file" || name.starts_with("files[") {
-            let filename = field.file_name().map(str::to_owned).or_else(|| named.and_then(extended));
+        // Not `Field::name`: it knows no upper case, no `filename*`, and no names that are not UTF-8.
+        let find = |key: &str| parameters.iter().find(|(found, _)| found == key).map(|(_, value)| value.clone());
+        let name = find("name").and_then(|name| String::from_utf8(name).ok()).ok_or(MultipartError::Malformed)?;
+        let (filename, extended_filename) = (find("filename"), find("filename*"));
+        let is_file = filename.is_some() || extended_filename.is_some();
+        if is_file || name == "file" || name.starts_with("files[") {
+            let filename = filename.and_then(|name| String::from_utf8(name).ok());
+            let filename = filename.or_else(|| extended(&extended_filename?));
             let content_type = field.content_type().map(ToString::to_string);
             self.files.push(FilePiece::Begin(FileHead { name, filename, content_type }));
             return Ok(Part { field, text: None });
@@ -262,9 +280,46 @@ impl Multipart {
     }
 }
 
-/// The name in `filename*=UTF-8''NAME` after its key (RFC 8187); `None` for other forms.
+/// The kind of a `Content-Disposition`, and its parameters with their names in lower case.
+fn disposition_of(header: &[u8]) -> (&[u8], Vec<(String, Vec<u8>)>) {
+    let end = header.iter().position(|byte| *byte == b';').unwrap_or(header.len());
+    let (kind, mut rest) = header.split_at(end);
+    let mut parameters = Vec::new();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'=') {
+        // What is before the last separator has no value.
+        let name = rest[..at].rsplit(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let value;
+        (value, rest) = parameter_value(rest[at + 1..].trim_ascii_start());
+        parameters.push((String::from_utf8_lossy(name).to_ascii_lowercase(), value));
+    }
+    (kind.trim_ascii(), parameters)
+}
+
+/// A value in quotes or without, and the bytes behind it. Only a quote can be escaped: file names may have backslashes.
+fn parameter_value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
+    let [b'"', quoted @ ..] = bytes else {
+        let end = bytes.iter().position(|byte| *byte == b';').unwrap_or(bytes.len());
+        return (bytes[..end].trim_ascii_end().to_vec(), &bytes[end..]);
+    };
+    let (mut value, mut rest) = (Vec::new(), quoted);
+    loop {
+        match rest {
+            [b'\\', b'"', after @ ..] => {
+                value.push(b'"');
+                rest = after;
+            }
+            [b'"', after @ ..] => return (value, after),
+            [byte, after @ ..] => {
+                value.push(*byte);
+                rest = after;
+            }
+            [] => return (value, rest),
+        }
+    }
+}
+
+/// The name in `UTF-8''NAME` (RFC 8187); `None` for other forms.
 fn extended(value: &[u8]) -> Option<String> {
-    let value = value.strip_prefix(b"*=")?.trim_ascii();
     let at = value.windows(2).position(|piece| piece == b"''")?;
     Some(percent_encoding::percent_decode(&value[at + 2..]).decode_utf8_lossy().into_owned())
 }
@@ -368,6 +423,44 @@ mod tests {
         // Text then, and this one is none.
         assert_eq!(files_count(b"name=\"a\""), Err(MultipartError::Malformed));
         assert_eq!(files_count(b"name=\"profile\""), Err(MultipartError::Malformed));
+    }
+
+    #[test]
+    fn names_in_every_form() {
+        let field = |disposition: &str| {
+            let body = format!("--AaB03x\r\nContent-Disposition: {disposition}\r\n\r\nv\r\n--AaB03x--");
+            whole(body.as_bytes()).map(|parts| parts.fields.into_keys().next())
+        };
+        for disposition in [
+            "form-data; name=\"a\"",
+            "FORM-DATA; NAME=\"a\"",
+            "Form-Data;name=a",
+            "form-data ; x ; name = a ",
+            "form-data; x=\"; name=b\"; name=\"a\"; name=c",
+            "form-data; name= \"a\" ;",
+        ] {
+            assert_eq!(field(disposition), Ok(Some("a".to_owned())), "{disposition}");
+        }
+        assert_eq!(field("form-data; name=\"a\\\"; b\\\""), Ok(Some("a\"; b\"".to_owned())));
+        for disposition in ["form-data", "form-data; name", "form-data; filename2=a", "form-data x; name=a"] {
+            assert_eq!(field(disposition), Err(MultipartError::Malformed), "{disposition}");
+        }
+    }
+
+    #[test]
+    fn lines_may_end_in_lf() {
+        let lf = String::from_utf8(BODY.to_vec()).unwrap().replace("\r\n", "\n");
+        let expected = Parts {
+            fields: [
+                ("payload_json".to_owned(), "{\"content\":\"a\n--AaB03\"}".to_owned()),
+                ("empty".to_owned(), String::new()),
+            ]
+            .into(),
+            files: vec![(expected().files.remove(0).0, b"bytes\n\n--AaB".to_vec())],
+        };
+        for cut in [1, 7, 1000] {
+            assert_eq!(read(lf.as_bytes(), |_| cut), Ok(expected.clone()));
+        }
     }
 
     #[test]
@@ -479,6 +572,7 @@ mod tests {
         assert_eq!(boundary("multipart/form-data; boundary=abc"), Some(Some("abc".to_owned())));
         assert_eq!(boundary("Multipart/Form-Data; charset=utf-8; Boundary=\"a b\""), Some(Some("a b".to_owned())));
         assert_eq!(boundary("multipart/form-data;boundary=\"--f:(1)\""), Some(Some("--f:(1)".to_owned())));
+        assert_eq!(boundary("MULTIPART/FORM-DATA; BOUNDARY=abc"), Some(Some("abc".to_owned())));
         assert_eq!(boundary("multipart/form-data"), Some(None));
         assert_eq!(boundary("multipart/form-data; boundary="), Some(None));
         assert_eq!(boundary("multipart/form-data; boundary=\"\""), Some(None));

@@ -287,13 +287,16 @@ struct Visit {
     permits: Mutex<Permits>,
 }
 
-fn wants_upgrade(request: &Request<Incoming>) -> bool {
-    request.headers().get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+/// `Upgrade` is a list, in one header or in several.
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let protocols = headers.get_all(header::UPGRADE).iter();
+    let mut protocols = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    protocols.any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 impl Visit {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
-        let wants_upgrade = wants_upgrade(&request);
+        let wants_upgrade = wants_upgrade(request.headers());
         let mut seen = self.http.access.as_ref().map(|log| {
             let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
             Seen::begin(log.clone(), address, &request, wants_upgrade)
@@ -312,7 +315,7 @@ impl Visit {
         if handshake.is_some_and(|handshake| !handshake.complete()) {
             return last(full());
         }
-        let wants_upgrade = wants_upgrade(&request);
+        let wants_upgrade = wants_upgrade(request.headers());
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
         if self.is_spare && (wants_upgrade || !is_ops) {
             self.http.count_full();
@@ -508,6 +511,21 @@ mod tests {
     use crate::admission::AdmissionLimits;
     use axum::routing::get;
     use tokio::io::AsyncWriteExt as _;
+
+    #[test]
+    fn upgrade_headers_are_lists() {
+        let check = |values: &[&'static str], expected: bool| {
+            let headers = values.iter().map(|value| (header::UPGRADE, value.parse().unwrap())).collect();
+            assert_eq!(wants_upgrade(&headers), expected, "{values:?}");
+        };
+        check(&["websocket"], true);
+        check(&["h2c, WebSocket"], true);
+        check(&["websocket,foo"], true);
+        check(&["h2c", "websocket"], true);
+        check(&["websockets"], false);
+        check(&["h2c"], false);
+        check(&[], false);
+    }
 
     async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
         for _ in 0..3_000 {

@@ -16,7 +16,7 @@ use crate::{
 use axum::{
     body::Bytes,
     extract::FromRequestParts,
-    http::{HeaderMap, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use futures_util::StreamExt;
 use guildhall_http_kit::{
@@ -24,8 +24,9 @@ use guildhall_http_kit::{
 };
 use guildhall_media::{Uploads, no_files};
 use guildhall_model::ChannelId;
+use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
-use std::{convert::Infallible, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// Largest JSON body that a route accepts, also as a part of form data.
@@ -59,6 +60,9 @@ impl BodyLimits {
     }
 }
 
+/// Fields of a form-encoded body: more than any form here has.
+const FORM_FIELDS_MAX: usize = 64;
+
 /// A parsed JSON body, with the reservation for its tree.
 pub(crate) struct JsonBody {
     pub value: Value,
@@ -76,6 +80,7 @@ impl JsonBody {
 struct Arriving {
     lazy: LazyBody,
     credential: Option<Credential>,
+    is_form_encoded: bool,
 }
 
 impl<S: Sync> FromRequestParts<S> for Arriving {
@@ -83,7 +88,8 @@ impl<S: Sync> FromRequestParts<S> for Arriving {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let credential = parts.extensions.get::<Credential>().cloned();
-        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, credential })
+        let is_form_encoded = is_form_encoded(&parts.headers);
+        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, credential, is_form_encoded })
     }
 }
 
@@ -95,7 +101,7 @@ async fn need_good(api: &Api, credential: Option<&Credential>) -> Result<(), Api
     }
 }
 
-/// A request with a JSON body that is not read yet. An empty body counts as `{}`.
+/// A request with a JSON body that is not read yet. An empty body counts as `{}`. The fields may also be form-encoded.
 pub(crate) struct JsonRequest(Arriving);
 
 impl<S: Sync> FromRequestParts<S> for JsonRequest {
@@ -130,17 +136,62 @@ async fn read_json(
     permit: ReadPermit,
     limits: BodyLimits,
 ) -> Result<(Value, Reservation), ApiError> {
-    let Arriving { lazy, credential } = arriving;
+    let Arriving { lazy, credential, is_form_encoded } = arriving;
     let (bytes_max, peer) = (limits.bytes_max.min(api.limits.json_bytes_max), lazy.peer());
-    let (bytes, _reservation) = lazy.bytes(permit, &api.body_quotas, bytes_max, api.limits.body_deadline_ms).await?;
+    let (mut bytes, reservation) = lazy.bytes(permit, &api.body_quotas, bytes_max, api.limits.body_deadline_ms).await?;
     need_good(api, credential.as_ref()).await?;
     if bytes.is_empty() {
         return Ok((Value::Object(Map::new()), api.body_quotas.trees.reservation([None; 2])));
     }
-    Ok(parse_tree(&bytes, permit, peer, &api.body_quotas, limits.values_max)?)
+    // Scripts send JSON under this type, because it is the default of their HTTP client.
+    if is_form_encoded && !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        let fields = form_fields(&bytes).ok_or(BodyFault::TooManyValues(FORM_FIELDS_MAX))?;
+        return form_value(fields, reservation, api, permit, peer, limits);
+    }
+    Ok(parse_tree(&mut bytes, permit, peer, &api.body_quotas, limits.values_max)?)
 }
 
-/// A request with a body that is not read yet: JSON, or form data with the JSON in its part `payload_json`.
+fn is_form_encoded(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+/// The fields of a form-encoded body; of equal names the last one counts. None: more than `FORM_FIELDS_MAX`.
+fn form_fields(body: &[u8]) -> Option<BTreeMap<String, String>> {
+    let text = |piece: &[u8]| {
+        let piece: Vec<u8> = piece.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+        percent_decode(&piece).decode_utf8_lossy().into_owned()
+    };
+    let pairs = body.trim_ascii_end().split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    if pairs.clone().count() > FORM_FIELDS_MAX {
+        return None;
+    }
+    let field = |pair: &[u8]| {
+        let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len()));
+        (text(name), text(value.strip_prefix(b"=").unwrap_or_default()))
+    };
+    Some(pairs.map(field).collect())
+}
+
+/// The JSON in the field `payload_json`; without it, the plain fields are the form. `reservation` covers the fields.
+fn form_value(
+    mut fields: BTreeMap<String, String>,
+    reservation: Reservation,
+    api: &Api,
+    permit: ReadPermit,
+    peer: u128,
+    limits: BodyLimits,
+) -> Result<(Value, Reservation), ApiError> {
+    match fields.remove("payload_json") {
+        Some(json) if json.is_empty() => Ok((Value::Object(Map::new()), reservation)),
+        Some(json) => Ok(parse_tree(&mut json.into_bytes(), permit, peer, &api.body_quotas, limits.values_max)?),
+        None => Ok((fields.into_iter().map(|(name, text)| (name, Value::String(text))).collect(), reservation)),
+    }
+}
+
+/// A request with a body that is not read yet: JSON, or form data with the JSON in its part `payload_json`, or
+/// form-encoded.
 pub(crate) struct MessageRequest {
     arriving: Arriving,
     boundary: Option<Result<String, MultipartError>>,
@@ -196,7 +247,7 @@ impl MessageRequest {
         match self.boundary {
             Some(boundary) => {
                 let boundary = boundary.map_err(|_| BodyFault::Malformed)?;
-                let Arriving { lazy, credential } = self.arriving;
+                let Arriving { lazy, credential, .. } = self.arriving;
                 let read = read_form_data(api, permit, (limits, channel), &boundary, lazy, may_attach).await?;
                 need_good(api, credential.as_ref()).await?;
                 Ok(read)
@@ -264,12 +315,7 @@ async fn read_form_data(
         }
     }
     let parts = form.parser.finish();
-    let (value, tree) = match parts.fields.get("payload_json") {
-        Some(json) if json.is_empty() => (Value::Object(Map::new()), reservation),
-        Some(json) => parse_tree(json.as_bytes(), permit, peer, &api.body_quotas, limits.values_max)?,
-        // Without it, the plain fields are the form.
-        None => (parts.fields.into_iter().map(|(name, text)| (name, Value::String(text))).collect(), reservation),
-    };
+    let (value, tree) = form_value(parts.fields, reservation, api, permit, peer, limits)?;
     Ok(MessageBodyInput { value, uploads: form.uploads, _reservation: tree })
 }
 
@@ -331,6 +377,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn form_encoded_bodies() {
+        let check = |body: &str, expected: &[(&str, &str)]| {
+            let expected = expected.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+            assert_eq!(form_fields(body.as_bytes()), Some(expected), "{body}");
+        };
+        check("content=a+b%2Bc%26%C3%A4&tts=true", &[("content", "a b+c&ä"), ("tts", "true")]);
+        check("content=x=y&&content=z\r\n", &[("content", "z")]);
+        check("content&%", &[("%", ""), ("content", "")]);
+        check("content=%ff", &[("content", "\u{fffd}")]);
+        assert_eq!(form_fields(&b"a=1&".repeat(FORM_FIELDS_MAX + 1)), None);
+        let kind = |content_type: &'static str| {
+            is_form_encoded(&HeaderMap::from_iter([(header::CONTENT_TYPE, content_type.parse().unwrap())]))
+        };
+        assert!(kind("Application/X-WWW-Form-Urlencoded; charset=utf-8"));
+        assert!(!kind("application/json") && !is_form_encoded(&HeaderMap::new()));
+    }
 
     #[test]
     fn the_largest_body_fits_into_a_share() {

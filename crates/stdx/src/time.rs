@@ -45,9 +45,9 @@ impl Now {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// The text is not an ISO 8601 date and time with an offset.
+/// The text is not an ISO 8601 date and time.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an ISO 8601 timestamp with an offset, like 2024-05-01T12:00:00.123000+00:00")]
+#[error("not an ISO 8601 timestamp, like 2024-05-01T12:00:00.123000+00:00")]
 pub struct ParseTimestampError;
 
 const DAY_MS: i64 = 86_400_000;
@@ -62,7 +62,9 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Parses `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits past milliseconds are dropped.
+    /// Parses `YYYY-MM-DDTHH:MM[:SS[.fraction]][Z|±HH[[:]MM]]`; digits past milliseconds are dropped. Without an offset
+    /// the time is in UTC. A space may be in place of the `T`, and before the offset; one in place of the `+` is what
+    /// a query has if its sender did not encode the `+`.
     ///
     /// # Errors
     /// `ParseTimestampError` for anything else, including dates that do not exist.
@@ -72,47 +74,53 @@ impl Timestamp {
 }
 
 fn parse(b: &[u8]) -> Option<Timestamp> {
-    fn number(b: &[u8]) -> Option<i64> {
-        b.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
-    }
-    if b.len() < 20
-        || b[4] != b'-'
-        || b[7] != b'-'
-        || !matches!(b[10], b'T' | b't' | b' ')
-        || b[13] != b':'
-        || b[16] != b':'
-    {
+    let ([y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b'T' | b't' | b' ', h1, h2, b':', mi1, mi2], rest) =
+        b.split_first_chunk::<16>()?
+    else {
         return None;
-    }
-    let (y, mo, d) = (number(&b[..4])?, number(&b[5..7])?, number(&b[8..10])?);
-    let (h, mi, s) = (number(&b[11..13])?, number(&b[14..16])?, number(&b[17..19])?);
+    };
+    let (y, mo, d) = (number(&[*y1, *y2, *y3, *y4])?, number(&[*mo1, *mo2])?, number(&[*d1, *d2])?);
+    let (h, mi) = (number(&[*h1, *h2])?, number(&[*mi1, *mi2])?);
+    let ((s, ms), rest) = match rest {
+        [b':', s1, s2, rest @ ..] => {
+            let (ms, rest) = fraction_ms(rest)?;
+            ((number(&[*s1, *s2])?, ms), rest)
+        }
+        _ => ((0, 0), rest),
+    };
     let days = days_from_civil(y, mo, d);
     if civil_from_days(days) != (y, mo, d) || h > 23 || mi > 59 || s > 60 {
         return None;
     }
-    let mut rest = &b[19..];
-    let mut ms = 0;
-    if let [b'.' | b',', fraction @ ..] = rest {
-        let len = fraction.iter().take_while(|c| c.is_ascii_digit()).count();
-        if len == 0 {
-            return None;
-        }
-        ms = (0..3).fold(0, |n, i| n * 10 + fraction[..len].get(i).map_or(0, |c| i64::from(c - b'0')));
-        rest = &fraction[len..];
-    }
-    let offset_min = match rest {
-        b"Z" | b"z" => 0,
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-            let (oh, om) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?);
-            if oh > 23 || om > 59 {
-                return None;
-            }
-            (oh * 60 + om) * if *sign == b'-' { -1 } else { 1 }
-        }
+    let unix_ms = days * DAY_MS + ((h * 60 + mi - offset_min(rest)?) * 60 + s) * 1000 + ms;
+    (MIN_MS..=MAX_MS).contains(&unix_ms).then_some(Timestamp(unix_ms))
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
+}
+
+/// The milliseconds of a fraction, 0 without one, and the bytes behind it.
+fn fraction_ms(b: &[u8]) -> Option<(i64, &[u8])> {
+    let [b'.' | b',', b @ ..] = b else { return Some((0, b)) };
+    let (fraction, rest) = b.split_at(b.iter().take_while(|c| c.is_ascii_digit()).count());
+    let digit = |i: usize| fraction.get(i).map_or(0, |c| i64::from(c - b'0'));
+    (!fraction.is_empty()).then(|| (digit(0) * 100 + digit(1) * 10 + digit(2), rest))
+}
+
+/// Minutes east of UTC.
+fn offset_min(b: &[u8]) -> Option<i64> {
+    let (sign, digits) = match b {
+        [] | [b'Z' | b'z'] | [b' ', b'Z' | b'z'] => return Some(0),
+        [b' ', sign @ (b'+' | b'-'), digits @ ..] | [sign @ (b'+' | b'-' | b' '), digits @ ..] => (*sign, digits),
         _ => return None,
     };
-    let unix_ms = days * DAY_MS + ((h * 60 + mi - offset_min) * 60 + s) * 1000 + ms;
-    (MIN_MS..=MAX_MS).contains(&unix_ms).then_some(Timestamp(unix_ms))
+    let (h, m) = match digits {
+        [h1, h2] => (number(&[*h1, *h2])?, 0),
+        [h1, h2, m1, m2] | [h1, h2, b':', m1, m2] => (number(&[*h1, *h2])?, number(&[*m1, *m2])?),
+        _ => return None,
+    };
+    (h <= 23 && m <= 59).then_some((h * 60 + m) * if sign == b'-' { -1 } else { 1 })
 }
 
 /// Howard Hinnant, "chrono-compatible low-level date algorithms".
@@ -173,18 +181,45 @@ mod tests {
 
     #[test]
     fn parses_what_clients_send() {
-        for text in
-            ["2023-11-14T22:13:20.123Z", "2023-11-14T23:13:20.123456789+01:00", "2023-11-14T22:13:20.123000+00:00"]
-        {
+        for text in [
+            "2023-11-14T22:13:20.123Z",
+            "2023-11-14T23:13:20.123456789+01:00",
+            "2023-11-14T22:13:20.123000+00:00",
+            "2023-11-14T22:13:20.123",
+            "2023-11-14 22:13:20,1239999999999999999999",
+            "2023-11-14T16:43:20.123-0530",
+            "2023-11-14t23:13:20.123+01",
+            "2023-11-14 23:13:20.123 +0100",
+            "2023-11-14T23:13:20.123 01:00",
+            "2023-11-14 22:13:20.123 z",
+        ] {
             assert_eq!(Timestamp::parse(text), Ok(Timestamp(1_700_000_000_123)), "{text}");
+        }
+        for text in ["2023-11-14T22:13Z", "2023-11-14T22:13", "2023-11-14 23:13+01:00", "2023-11-14T22:13:00.0-0000"] {
+            assert_eq!(Timestamp::parse(text), Ok(Timestamp(1_699_999_980_000)), "{text}");
         }
         for text in [
             "",
+            "yesterday",
             "2023-11-14",
+            "2023-11-14T",
+            "2023-11-14T22",
             "2023-02-30T00:00:00Z",
             "2023-11-14T24:00:00Z",
-            "2023-11-14T22:13:20",
+            "2023-11-14T22:60Z",
+            "2023-11-14T22:13:",
+            "2023-11-14T22:13:2",
             "2023-11-14T22:13:20.Z",
+            "2023-11-14T22:13.5Z",
+            "2023-11-14T22:13:20+9999",
+            "2023-11-14T22:13:20+24:00",
+            "2023-11-14T22:13:20+1",
+            "2023-11-14T22:13:20+010",
+            "2023-11-14T22:13:20+01:0",
+            "2023-11-14T22:13:20  +01:00",
+            "2023-11-14T22:13:20Z ",
+            "2023-11-14T22:13:20+01:00Z",
+            "2023-11-14T22:13:20 ",
             "0000-01-01T00:00:00+23:59",
         ] {
             assert_eq!(Timestamp::parse(text), Err(ParseTimestampError), "{text}");
@@ -198,7 +233,7 @@ mod tests {
         }
 
         #[test]
-        fn parse_never_panics(text in "\\PC{0,40}") {
+        fn parse_never_panics(text in "(2023-11-14[T ]22:13)?\\PC{0,40}") {
             let _ = Timestamp::parse(&text);
         }
     }

@@ -10,7 +10,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::{DEPTH_MAX, VERSION, tag};
-use crate::EtfError;
+use crate::{EtfError, payload};
 
 /// Limits on the resources that decoding a term may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,12 @@ impl Default for DecodeLimits {
 /// # Errors
 /// [`EtfError`]; map keys that are atoms are refused ([`EtfError::AtomKey`]), as are bytes after the term.
 pub fn decode_etf(bytes: &[u8], limits: DecodeLimits) -> Result<Value, EtfError> {
-    decode(bytes, limits, AtomKeys::Refuse)
+    decode(bytes, limits, AtomKeys::Refuse, Number::from_f64)
+}
+
+/// As [`decode_etf`], with floats in the form that payloads have them.
+pub(crate) fn decode_etf_payload(bytes: &[u8], limits: DecodeLimits) -> Result<Value, EtfError> {
+    decode(bytes, limits, AtomKeys::Refuse, payload::number)
 }
 
 /// As [`decode_etf`], but accepts atoms as map keys, as gateways emit them.
@@ -41,7 +46,7 @@ pub fn decode_etf(bytes: &[u8], limits: DecodeLimits) -> Result<Value, EtfError>
 /// # Errors
 /// As [`decode_etf`], without [`EtfError::AtomKey`].
 pub fn decode_etf_from_gateway(bytes: &[u8], limits: DecodeLimits) -> Result<Value, EtfError> {
-    decode(bytes, limits, AtomKeys::Accept)
+    decode(bytes, limits, AtomKeys::Accept, Number::from_f64)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,11 +55,14 @@ enum AtomKeys {
     Accept,
 }
 
-fn decode(bytes: &[u8], limits: DecodeLimits, atom_keys: AtomKeys) -> Result<Value, EtfError> {
+/// A float as a number; none if it is not finite.
+type FloatForm = fn(f64) -> Option<Number>;
+
+fn decode(bytes: &[u8], limits: DecodeLimits, atom_keys: AtomKeys, float_form: FloatForm) -> Result<Value, EtfError> {
     let Some((&VERSION, rest)) = bytes.split_first() else {
         return Err(EtfError::Version);
     };
-    let mut reader = TermReader { rest, owed: 0, depth: 0, depth_max: limits.depth_max, atom_keys };
+    let mut reader = TermReader { rest, owed: 0, depth: 0, depth_max: limits.depth_max, atom_keys, float_form };
     let value = reader.term()?;
     match reader.rest.len() {
         0 => Ok(value),
@@ -69,6 +77,7 @@ struct TermReader<'a> {
     depth: usize,
     depth_max: usize,
     atom_keys: AtomKeys,
+    float_form: FloatForm,
 }
 
 /// Minimum size of a map entry: an empty binary (5) or the atom '' (2 or 3), and a value (1).
@@ -123,7 +132,10 @@ impl<'a> TermReader<'a> {
                 let digits_bytes = self.length_u32()?;
                 self.big(digits_bytes)
             }
-            tag::NEW_FLOAT => float(f64::from_be_bytes(self.array()?)),
+            tag::NEW_FLOAT => {
+                let float = f64::from_be_bytes(self.array()?);
+                self.float(float)
+            }
             tag::FLOAT => self.old_float(),
             tag @ (tag::ATOM | tag::SMALL_ATOM | tag::ATOM_UTF8 | tag::SMALL_ATOM_UTF8) => {
                 Ok(match self.atom(tag)?.as_str() {
@@ -181,7 +193,11 @@ impl<'a> TermReader<'a> {
         let text: [u8; 31] = self.array()?;
         let text = std::str::from_utf8(&text).map_err(|_| EtfError::Float)?;
         let text = text.trim_end_matches('\0').trim_ascii();
-        float(text.parse().map_err(|_| EtfError::Float)?)
+        self.float(text.parse().map_err(|_| EtfError::Float)?)
+    }
+
+    fn float(&self, value: f64) -> Result<Value, EtfError> {
+        (self.float_form)(value).map(Value::Number).ok_or(EtfError::Float)
     }
 
     fn atom(&mut self, tag: u8) -> Result<String, EtfError> {
@@ -270,8 +286,4 @@ impl<'a> TermReader<'a> {
 
 fn utf8(bytes: &[u8]) -> Result<&str, EtfError> {
     std::str::from_utf8(bytes).map_err(|_| EtfError::NotUtf8)
-}
-
-fn float(value: f64) -> Result<Value, EtfError> {
-    Number::from_f64(value).map(Value::Number).ok_or(EtfError::Float)
 }

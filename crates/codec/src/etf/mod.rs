@@ -13,6 +13,7 @@ mod text;
 mod transcode;
 mod write;
 
+pub(crate) use de::decode_etf_payload;
 pub use de::{DecodeLimits, decode_etf, decode_etf_from_gateway};
 pub use ser::{encode_etf, encode_etf_to_gateway};
 pub use transcode::transcode_json;

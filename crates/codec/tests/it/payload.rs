@@ -38,7 +38,9 @@ fn refuses_what_is_no_payload() {
     assert!(matches!(decode_payload(Encoding::Json, b"{\"op\":1,\"d\":\"\xff\"}"), Err(DecodeError::Json(_))));
     for text in [
         r#"{"op":-1}"#,
-        r#"{"op":1.0}"#,
+        r#"{"op":1.5}"#,
+        r#"{"op":-1.0}"#,
+        r#"{"op":1e300}"#,
         r#"{"op":"1"}"#,
         r#"{"op":null}"#,
         r#"{"op":[]}"#,
@@ -55,6 +57,48 @@ fn refuses_what_is_no_payload() {
     assert!(matches!(etf(b"\x83t\0\0\0\x01m\0\0\0\x02opd\0\x01x"), Err(DecodeError::OpType)));
     assert!(matches!(etf(b"\x83t\0\0\0\x01d\0\x02opa\x01"), Err(DecodeError::Etf(EtfError::AtomKey))));
     assert!(matches!(etf(br#"{"op":1}"#), Err(DecodeError::Etf(EtfError::Version))));
+}
+
+#[test]
+fn p3_a_zero_fraction_makes_an_integer() {
+    check(
+        r#"{"op":2.0,"d":{"intents":5.13e2,"a":[0.0,-1.0,1.5,1e300]}}"#,
+        2,
+        json!({"intents": 513, "a": [0, -1, 1.5, 1e300]}),
+    );
+    check(r#"{"op":1e0,"d":562949953421311.0}"#, 1, json!(562_949_953_421_311u64));
+    // From here on a float may be another integer than was written.
+    check(r#"{"op":1,"d":562949953421312.0}"#, 1, json!(562_949_953_421_312.0));
+    let float = |value: f64| [&b"F"[..], &value.to_be_bytes()].concat();
+    let etf = [b"\x83t\0\0\0\x02m\0\0\0\x02op", &float(2.0)[..], b"m\0\0\0\x01d", &float(1.5)].concat();
+    assert_eq!(decode_payload(Encoding::Etf, &etf).unwrap(), Inbound { op: 2, d: json!(1.5) });
+    let etf = [b"\x83t\0\0\0\x01m\0\0\0\x02op", &float(1.5)[..]].concat();
+    assert!(matches!(decode_payload(Encoding::Etf, &etf), Err(DecodeError::OpType)));
+}
+
+#[test]
+fn p3_half_a_surrogate_pair_is_replaced() {
+    check(
+        r#"{"op":3,"d":{"\udc4d":"x\ud83d","whole":"\ud83d\udc4d"}}"#,
+        3,
+        json!({"\u{fffd}": "x\u{fffd}", "whole": "👍"}),
+    );
+    // Anything else that is wrong stays wrong.
+    assert!(matches!(json_payload(r#"{"op":3,"d":"\ud83d"#), Err(DecodeError::Json(_))));
+    assert!(matches!(json_payload(r#"{"op":3,"d":"\ud83"}"#), Err(DecodeError::Json(_))));
+}
+
+/// The value with its floats as payloads have them.
+fn whole(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => match guildhall_stdx::whole_number(number.as_f64().unwrap()) {
+            Some(whole) => whole.into(),
+            None => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(whole).collect(),
+        Value::Object(entries) => entries.into_iter().map(|(key, value)| (key, whole(value))).collect(),
+        other => other,
+    }
 }
 
 #[test]
@@ -86,7 +130,7 @@ proptest! {
         let (mut json, mut etf) = (Vec::new(), Vec::new());
         encode_payload_to_gateway(Encoding::Json, op, &d, &mut json).unwrap();
         encode_payload_to_gateway(Encoding::Etf, op, &d, &mut etf).unwrap();
-        let expected = Inbound { op, d };
+        let expected = Inbound { op, d: whole(d) };
         prop_assert_eq!(decode_payload(Encoding::Json, &json).unwrap(), expected.clone());
         prop_assert_eq!(decode_payload(Encoding::Etf, &etf).unwrap(), expected);
     }
