@@ -21,7 +21,7 @@ use axum::{
     http::request::Parts,
 };
 use guildhall_http_kit::{BodyFault, LazyBody, Reservation, parse_tree};
-use guildhall_model::Id;
+use guildhall_model::{Id, name};
 use guildhall_node::KeyLife;
 use guildhall_stdx::replace_surrogate_halves;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -42,6 +42,16 @@ impl FieldErrors {
         let length = text.chars().count();
         if !(min..=max).contains(&length) {
             self.add(field, format!("Must have {min} to {max} characters; it has {length}."));
+        }
+    }
+
+    /// Checks a name: its length in characters without what is invisible at its ends, and that it is not blank.
+    pub fn name(&mut self, field: &str, name: &str, min: usize, max: usize) {
+        let trimmed = name::trimmed(name);
+        if min > 0 && name::is_blank(trimmed) {
+            self.add(field, "Must have a visible character.");
+        } else {
+            self.text(field, trimmed, min, max);
         }
     }
 

@@ -90,7 +90,7 @@ impl Check for NewKey {
                 );
             }
         }
-        faults.text("name", &self.name, 1, 64);
+        faults.name("name", &self.name, 1, 64);
         faults.count("scopes", self.scopes.len(), 1, Scope::ALL.len());
     }
 }

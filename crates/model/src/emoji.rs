@@ -47,16 +47,35 @@ impl ReactionEmoji {
             return None;
         }
         let Some((name, id)) = text.rsplit_once(':') else {
-            let ascii_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && text.len() > 1;
-            let has_control = text.chars().any(char::is_control);
-            return (!ascii_word && !has_control && text.len() <= Self::NAME_BYTES_MAX)
-                .then(|| Self { id: None, name: text.to_owned() });
+            return is_unicode_emoji(text).then(|| Self { id: None, name: text.to_owned() });
         };
         let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
         let valid =
             !name.is_empty() && name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         if valid { id.parse().ok().map(|id| Self { id: Some(id), name: name.to_owned() }) } else { None }
     }
+}
+
+/// Whether the text is one emoji of Unicode's list (with a skin tone or as a sequence, too), or the letter of a flag.
+/// U+FE0F may be missing, or be behind any character.
+#[must_use]
+pub fn is_unicode_emoji(text: &str) -> bool {
+    const EMOJI_PRESENTATION: char = '\u{fe0f}';
+    const KEYCAP: char = '\u{20e3}';
+    if text.len() > ReactionEmoji::NAME_BYTES_MAX {
+        return false;
+    }
+    // The list has digits followed by U+FE0F, which are parts of keycaps.
+    if text.starts_with(|c: char| c.is_ascii()) && !text.ends_with(KEYCAP) {
+        return false;
+    }
+    let mut chars = text.chars();
+    let is_component = matches!(chars.next(), Some('🏻'..='🏿' | '🇦'..='🇿')) && chars.next().is_none();
+    if is_component || emojis::get(text).is_some() {
+        return true;
+    }
+    let is_misplaced = text.starts_with(EMOJI_PRESENTATION) || text.contains("\u{fe0f}\u{fe0f}");
+    !is_misplaced && text.contains(EMOJI_PRESENTATION) && emojis::get(&text.replace(EMOJI_PRESENTATION, "")).is_some()
 }
 
 #[cfg(test)]
@@ -78,5 +97,73 @@ mod tests {
         check("fire", None);
         check("par ty:1", None);
         check("\u{7}", None);
+        check("1", None);
+    }
+
+    #[test]
+    fn unicode_emoji() {
+        for emoji in [
+            "👍",
+            "❤️",
+            "❤",
+            "1️⃣",
+            "1⃣",
+            "#️⃣",
+            "👍🏽",
+            "🇩🇪",
+            "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+            "👨‍👩‍👧‍👦",
+            "🏳️‍🌈",
+            "🏳‍🌈",
+            "👁️‍🗨️",
+            "👁‍🗨️",
+            "🧑🏻‍❤️‍💋‍🧑🏿",
+            "©",
+            "™️",
+            "👍\u{fe0f}",
+            "👍🏽\u{fe0f}",
+            "🇦",
+            "🏽",
+            "🫩",
+            "♂️",
+            "☺",
+        ] {
+            assert!(is_unicode_emoji(emoji), "{emoji:?}");
+        }
+        for text in [
+            "",
+            "a",
+            "abc",
+            "1",
+            "#",
+            "%",
+            "!",
+            "1\u{fe0f}",
+            "👍👍",
+            " 👍",
+            "👍 ",
+            "\u{200d}",
+            "\u{fe0f}",
+            "日本",
+            "é",
+            "a b",
+            "👍\u{200d}",
+            "👍\u{fe0f}\u{fe0f}",
+            "\u{fe0f}👍",
+            "❤\u{fe0e}",
+            "🇩🇩🇩",
+            "👍🏽🏽",
+            "12\u{fe0f}\u{20e3}",
+            "\u{20e3}",
+            "→→",
+            "α",
+            ":)",
+            "👍\n",
+            "🇩🇪🇫🇷",
+        ] {
+            assert!(!is_unicode_emoji(text), "{text:?}");
+        }
+        let longest = "👩🏻‍❤️‍💋‍👨🏻";
+        assert!(longest.len() < ReactionEmoji::NAME_BYTES_MAX && is_unicode_emoji(longest));
     }
 }

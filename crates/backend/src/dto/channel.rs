@@ -6,7 +6,7 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{Bits, Snowflake, nullable},
 };
-use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind};
+use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind, name::trimmed};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -102,7 +102,7 @@ pub(crate) struct ChannelPut {
 
 impl Check for ChannelPut {
     fn check(&self, faults: &mut FieldErrors) {
-        faults.text("name", &self.name, 1, NAME_CHARS_MAX);
+        faults.name("name", &self.name, 1, NAME_CHARS_MAX);
         external::check("external_id", self.external_id.as_ref().and_then(Option::as_deref), faults);
         if ChannelType::from_wire(self.kind).is_none() {
             faults.add("type", "Must be one of 0, 2, 4, 5, 13, 15, 16.");
@@ -122,7 +122,7 @@ impl Check for ChannelPut {
 impl ChannelPut {
     pub fn into_channel(self, id: ChannelId, guild_id: GuildId) -> Channel {
         let kind = ChannelType::from_wire(self.kind).unwrap_or(ChannelType::Text);
-        let plain = Channel::new(id, guild_id, kind, &self.name);
+        let plain = Channel::new(id, guild_id, kind, trimmed(&self.name));
         Channel {
             position: self.position,
             overwrites: self.permission_overwrites.into_iter().map(Into::into).collect(),

@@ -7,7 +7,7 @@ use crate::{
     types::{AnyId, Snowflake, nullable},
 };
 use guildhall_guild::GuildReply;
-use guildhall_model::{Guild, GuildId, UserId};
+use guildhall_model::{Guild, GuildId, UserId, name::trimmed};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -74,7 +74,7 @@ pub(crate) struct GuildPut {
 
 impl Check for GuildPut {
     fn check(&self, faults: &mut FieldErrors) {
-        faults.text("name", &self.name, 1, NAME_CHARS_MAX);
+        faults.name("name", &self.name, 1, NAME_CHARS_MAX);
         faults.optional_text("icon", self.icon.as_deref(), HASH_CHARS_MAX);
         faults.optional_text("description", self.description.as_deref(), 300);
         faults.number("afk_timeout", self.afk_timeout.into(), 60, 3600);
@@ -98,7 +98,7 @@ impl GuildPut {
         }
         Guild {
             id,
-            name: self.name,
+            name: trimmed(&self.name).to_owned(),
             icon: self.icon,
             splash: before.and_then(|before| before.splash.clone()),
             discovery_splash: before.and_then(|before| before.discovery_splash.clone()),

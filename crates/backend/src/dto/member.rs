@@ -1,6 +1,6 @@
 //! Member: a member, as backends put, change, import and read them.
 
-use super::user::{UserBody, UserPut, no_discriminator};
+use super::user::{UserBody, UserPut, display_name, no_discriminator};
 use crate::{
     error::V1Error,
     external::Named,
@@ -52,7 +52,7 @@ impl Check for MemberPut {
 }
 
 fn check_fields(nick: Option<&str>, roles: &[Snowflake], faults: &mut FieldErrors) {
-    faults.optional_text("nick", nick, 32);
+    faults.name("nick", nick.unwrap_or_default(), 0, 32);
     faults.count("roles", roles.len(), 0, ROLES_MAX);
     let mut seen = HashSet::new();
     for (index, role) in roles.iter().enumerate().take(ROLES_MAX) {
@@ -76,7 +76,7 @@ impl MemberPut {
     pub fn into_member(self, user: Arc<User>) -> NewMember {
         NewMember {
             user,
-            nick: self.nick.filter(|nick| !nick.is_empty()),
+            nick: self.nick.as_deref().and_then(display_name),
             roles: self.roles.into_iter().map(Snowflake::id).collect(),
             joined_at: self.joined_at.map(|time| time.0),
             mute: self.mute,

@@ -5,7 +5,7 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{Bits, Snowflake},
 };
-use guildhall_model::{Role, RoleId};
+use guildhall_model::{Role, RoleId, name::trimmed};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -86,7 +86,7 @@ impl RoleWithId {
 
 impl RolePut {
     pub fn check_within(&self, within: &str, faults: &mut FieldErrors) {
-        faults.text(&format!("{within}name"), &self.name, 1, NAME_CHARS_MAX);
+        faults.name(&format!("{within}name"), &self.name, 1, NAME_CHARS_MAX);
         faults.number(&format!("{within}color"), self.color.into(), 0, COLOR_MAX.into());
         faults.number(&format!("{within}position"), self.position.into(), 0, i32::MAX.into());
     }
@@ -94,7 +94,7 @@ impl RolePut {
     pub fn into_role(self, id: RoleId) -> Role {
         Role {
             id,
-            name: self.name,
+            name: trimmed(&self.name).to_owned(),
             color: self.color,
             hoist: self.hoist,
             position: self.position,

@@ -6,7 +6,10 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{Snowflake, nullable},
 };
-use guildhall_model::{User, UserId};
+use guildhall_model::{
+    User, UserId,
+    name::{is_blank, trimmed_of_person},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -63,12 +66,12 @@ impl Check for UserPut {
 
 impl UserPut {
     pub fn check_within(&self, within: &str, faults: &mut FieldErrors) {
-        faults.text(&format!("{within}username"), &self.username, 1, 32);
+        faults.name(&format!("{within}username"), &self.username, 1, 32);
         let digits = self.discriminator.bytes().all(|b| b.is_ascii_digit());
         if !digits || !matches!(self.discriminator.len(), 1 | 4) {
             faults.add(format!("{within}discriminator"), "Must be \"0\" or four digits.");
         }
-        faults.optional_text(&format!("{within}global_name"), self.global_name.as_deref(), 32);
+        faults.name(&format!("{within}global_name"), self.global_name.as_deref().unwrap_or_default(), 0, 32);
         faults.optional_text(&format!("{within}avatar"), self.avatar.as_deref(), HASH_CHARS_MAX);
         faults.optional_text(&format!("{within}banner"), self.banner.as_deref(), HASH_CHARS_MAX);
         external::check(&format!("{within}external_id"), self.external_id.as_ref().and_then(Option::as_deref), faults);
@@ -77,9 +80,9 @@ impl UserPut {
     pub fn into_user(self, id: UserId) -> User {
         User {
             id,
-            username: self.username,
+            username: trimmed_of_person(&self.username),
             discriminator: self.discriminator,
-            global_name: self.global_name,
+            global_name: self.global_name.as_deref().and_then(display_name),
             avatar: self.avatar,
             banner: self.banner.map(Into::into),
             bot: self.bot,
@@ -87,6 +90,11 @@ impl UserPut {
             application_flags: self.application_flags,
         }
     }
+}
+
+/// A display name; none if it is blank.
+pub(super) fn display_name(name: &str) -> Option<String> {
+    (!is_blank(name)).then(|| trimmed_of_person(name))
 }
 
 impl From<&User> for UserPut {

@@ -9,12 +9,20 @@
 
 mod parse;
 
-pub(crate) use parse::{boolean, id, integer, list, permissions, text, timestamp};
+pub(crate) use parse::{
+    blank_or_name, boolean, id, integer, list, name, name_of_person, permissions, text, timestamp, written,
+};
 
 pub(crate) use guildhall_http_kit::{FieldError, FieldErrors};
 
 use guildhall_media::{Picture, PictureRule};
 use serde_json::{Map, Value};
+
+/// A name contains a word that upstream reserves, or is one.
+pub(crate) fn reserved(word: &str) -> FieldError {
+    let verb = if matches!(word, "everyone" | "here") { "be" } else { "contain" };
+    FieldError::new("USERNAME_INVALID_CONTAINS", format!("Username cannot {verb} \"{word}\""))
+}
 
 /// A parsed value, or the errors of its form.
 pub(crate) type Parsed<T> = Result<T, FieldErrors>;

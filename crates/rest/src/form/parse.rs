@@ -4,8 +4,8 @@
 //!             coerces bodies the same way. Text is counted in Unicode scalar values.
 
 use super::{FieldError, FieldErrors, Parsed};
-use guildhall_model::{Id, Permissions};
-use guildhall_stdx::Timestamp;
+use guildhall_model::{Id, Permissions, name};
+use guildhall_stdx::{Timestamp, whole_number};
 use serde_json::Value;
 
 /// How much of a wrong value is quoted back, in characters.
@@ -38,24 +38,62 @@ fn length(len: usize, min: usize, max: usize) -> Result<(), FieldError> {
     })
 }
 
-/// Text of `min` to `max` characters.
-pub(crate) fn text(value: &Value, min: usize, max: usize) -> Parsed<String> {
-    let Value::String(text) = value else {
-        return Err(FieldError::new(
-            "STRING_TYPE_CONVERT",
-            format!("Could not interpret \"{}\" as string.", quoted(value)),
-        )
-        .into());
-    };
-    length(text.chars().count(), min, max)?;
-    Ok(text.clone())
+fn string(value: &Value) -> Parsed<&str> {
+    value.as_str().ok_or_else(|| {
+        let message = format!("Could not interpret \"{}\" as string.", quoted(value));
+        FieldError::new("STRING_TYPE_CONVERT", message).into()
+    })
 }
 
-/// An integer within bounds.
+/// An integer as a query or a form writes it.
+fn integer_in(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        text.parse().ok().filter(|_| is_decimal).and_then(whole_number)
+    })
+}
+
+/// Text of `min` to `max` characters.
+pub(crate) fn text(value: &Value, min: usize, max: usize) -> Parsed<String> {
+    let text = string(value)?;
+    length(text.chars().count(), min, max)?;
+    Ok(text.to_owned())
+}
+
+/// A name of `min` to `max` characters, without what is invisible at its ends. Only an empty text may be a name of
+/// none, if `min` is 0; a blank one is none.
+pub(crate) fn name(value: &Value, min: usize, max: usize) -> Parsed<String> {
+    named(value, min, max, |text| name::trimmed(text).to_owned())
+}
+
+/// A name of an account or a member: also without long gaps.
+pub(crate) fn name_of_person(value: &Value, min: usize, max: usize) -> Parsed<String> {
+    named(value, min, max, name::trimmed_of_person)
+}
+
+/// A display name; empty if it is blank.
+pub(crate) fn blank_or_name(value: &Value, max: usize) -> Parsed<String> {
+    if name::is_blank(string(value)?) { Ok(String::new()) } else { name_of_person(value, 0, max) }
+}
+
+fn named(value: &Value, min: usize, max: usize, clean: impl FnOnce(&str) -> String) -> Parsed<String> {
+    let text = string(value)?;
+    let name = clean(text);
+    length(name.chars().count(), min, max)?;
+    if !text.is_empty() && name::is_blank(&name) { Err(FieldError::required().into()) } else { Ok(name) }
+}
+
+/// Text of `min` to `max` characters, which is not only white space.
+pub(crate) fn written(value: &Value, min: usize, max: usize) -> Parsed<String> {
+    let text = text(value, min, max)?;
+    if !text.is_empty() && text.trim().is_empty() { Err(FieldError::required().into()) } else { Ok(text) }
+}
+
+/// An integer within bounds. JSON trees have integers for numbers like 2.0.
 pub(crate) fn integer(value: &Value, min: i64, max: i64) -> Parsed<i64> {
     let number = match value {
         Value::Number(number) => number.as_i64(),
-        Value::String(text) => text.trim().parse().ok(),
+        Value::String(text) => integer_in(text.trim()),
         _ => None,
     };
     let Some(number) = number else {
@@ -127,7 +165,7 @@ pub(crate) fn permissions(value: &Value) -> Parsed<Permissions> {
         .ok_or_else(|| FieldError::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into())
 }
 
-/// A date and time with an offset.
+/// A date and time; without an offset it is in UTC.
 pub(crate) fn timestamp(value: &Value) -> Parsed<Timestamp> {
     value.as_str().and_then(|text| Timestamp::parse(text).ok()).ok_or_else(|| {
         FieldError::new("DATE_TIME_TYPE_PARSE", format!("Could not parse {}. Should be ISO8601.", quoted(value))).into()
@@ -184,9 +222,30 @@ mod tests {
     }
 
     #[test]
+    fn names_are_trimmed_and_not_blank() {
+        assert_eq!(name(&json!("  a  b \u{200b}"), 1, 4).unwrap(), "a  b");
+        assert_eq!(name_of_person(&json!("  a  b \u{200b}"), 1, 3).unwrap(), "a b");
+        assert_eq!(complaint(name(&json!("   "), 1, 9))["code"], "BASE_TYPE_BAD_LENGTH");
+        assert_eq!(complaint(name(&json!("\u{3164}"), 1, 9))["code"], "BASE_TYPE_REQUIRED");
+        assert_eq!(complaint(name(&json!(" abcd "), 1, 3))["code"], "BASE_TYPE_BAD_LENGTH");
+        assert_eq!(complaint(name(&json!(5), 1, 3))["code"], "STRING_TYPE_CONVERT");
+        // A tag may have an emoji only.
+        assert_eq!(name(&json!(""), 0, 3).unwrap(), "");
+        assert_eq!(complaint(name(&json!("  "), 0, 3))["code"], "BASE_TYPE_REQUIRED");
+        assert_eq!(written(&json!("\u{200b}"), 1, 3).unwrap(), "\u{200b}");
+        assert_eq!(complaint(written(&json!(" \u{a0}"), 1, 3))["code"], "BASE_TYPE_REQUIRED");
+        assert_eq!(written(&json!(" a "), 1, 3).unwrap(), " a ");
+    }
+
+    #[test]
     fn integers_are_coerced_and_bounded() {
         assert_eq!(integer(&json!(7), 0, 9), Ok(7));
         assert_eq!(integer(&json!("7"), 0, 9), Ok(7));
+        assert_eq!(integer(&json!("7.0"), 0, 9), Ok(7));
+        assert_eq!(integer(&json!("7e0"), 0, 9), Ok(7));
+        for value in [json!("7.5"), json!("inf"), json!("nan"), json!("infinity"), json!("."), json!("1e300")] {
+            assert_eq!(complaint(integer(&value, 0, 9))["code"], "NUMBER_TYPE_COERCE", "{value}");
+        }
         for value in [json!(7.5), json!("7x"), json!(true), json!([7]), json!(""), json!(u64::MAX)] {
             assert_eq!(complaint(integer(&value, 0, 9))["code"], "NUMBER_TYPE_COERCE", "{value}");
         }

@@ -32,7 +32,6 @@ const PAGE_MAX: i64 = 1000;
 const BULK_BAN_MAX: usize = 200;
 const DELETE_S_MAX: i64 = 7 * 86_400;
 const DELETED_AT_ONCE: u32 = 100;
-const NICK_CHARS_MAX: usize = 32;
 const ROLES_MAX: usize = 250;
 const PRUNE_DAYS_MAX: i64 = 30;
 
@@ -156,7 +155,7 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::FORM, |form| {
         let token = form.required("access_token", |v| form::text(v, 1, guildhall_node::TOKEN_BYTES_MAX));
-        let nick = form.optional("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
+        let nick = form.optional("nick", super::members::nick_text);
         let roles: Vec<RoleId> = form.optional("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).unwrap_or_default();
         let mute = form.optional("mute", form::boolean).unwrap_or(false);
         Some((token?, nick, roles, mute, form.optional("deaf", form::boolean).unwrap_or(false)))
@@ -172,7 +171,7 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
         }
     };
     super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
-    let nick = nick.filter(|nick| !nick.trim().is_empty());
+    let nick = nick.filter(|nick| !nick.is_empty());
     let command = request::Join(Box::new(Join { user: user.clone(), nick, roles, mute, deaf }));
     let joined = api.request(&caller, guild_id, command).await?;
     api.node.settle_member(guild_id, &user).await?;

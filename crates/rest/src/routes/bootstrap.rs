@@ -8,7 +8,7 @@ use crate::{
     auth::{Caller, Credential},
     body::{BodyLimits, JsonRequest},
     error::ApiError,
-    form,
+    form::{self, Parsed},
     permit::ReadPermit,
     state::Api,
     user_policy::SelfService,
@@ -25,6 +25,7 @@ use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{
     User,
     from_gateway::{PublicUserBody, SelfUserBody, UserBody},
+    name::reserved_in_username,
 };
 use guildhall_node::is_deleted;
 use guildhall_store::PictureOwner;
@@ -33,6 +34,8 @@ use std::{net::IpAddr, sync::Arc};
 
 /// Recommended guilds per shard, as upstream.
 const GUILDS_PER_SHARD: usize = 1000;
+/// Of user names and display names.
+const NAME_CHARS_MAX: usize = 32;
 
 const UNKNOWN_URL: ApiError = ApiError::coded(
     StatusCode::MISDIRECTED_REQUEST,
@@ -97,14 +100,14 @@ pub(super) async fn update_own_user(
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (username, global_name, avatar, banner) = input.read(|form| {
-        let username = form.optional("username", |v| own_name(&caller, v));
-        let global_name = form.nullable("global_name", |v| form::text(v, 0, 32));
+        let username = form.optional("username", |v| username(v, &caller));
+        let global_name = form.nullable("global_name", display_name);
         Some((username, global_name, form.picture("avatar", rule), form.picture("banner", rule)))
     })?;
     if username.is_some() || global_name.is_some() || avatar.is_some() || banner.is_some() {
         caller.need(&api, SelfService::ChangeNames)?;
     }
-    let global_name = global_name.map(|name| name.filter(|name| !name.trim().is_empty()));
+    let global_name = global_name.map(|name| name.filter(|name| !name.is_empty()));
     let (avatar_hash, banner_hash) = (hash_of(&avatar), hash_of(&banner));
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::User(caller.id), [avatar, banner]).await?;
     let form = |before: Option<&User>| {
@@ -136,13 +139,21 @@ pub(super) async fn update_own_user(
     Ok(Json(SelfUserBody::from(&*user)).into_response())
 }
 
-/// A username that is not the one of deleted accounts.
-fn own_name(caller: &Caller, value: &Value) -> form::Parsed<String> {
-    let name = form::text(value, 2, 32)?;
-    if name == User::deleted_name(caller.id) {
+/// A user name that is not the one of deleted accounts; the words that it must not contain may stay in the one that the
+/// account has already.
+fn username(value: &Value, user: &User) -> Parsed<String> {
+    let name = form::name_of_person(value, 2, NAME_CHARS_MAX)?;
+    if name == User::deleted_name(user.id) {
         return Err(FieldError::new("USERNAME_RESERVED", "This name marks deleted accounts: choose another.").into());
     }
-    Ok(name)
+    match reserved_in_username(&name) {
+        Some(word) if name != user.username => Err(form::reserved(word).into()),
+        _ => Ok(name),
+    }
+}
+
+fn display_name(value: &Value) -> Parsed<String> {
+    form::blank_or_name(value, NAME_CHARS_MAX)
 }
 
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {

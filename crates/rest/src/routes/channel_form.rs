@@ -1,10 +1,13 @@
 //! Channel forms: channels, overwrites and their changes, checked. Spec  docs/protocol/reference.md §6.4, §6.5, §10.3.
 
-use crate::form::{self, FieldError, Form, Parsed};
+use crate::{
+    error::ApiError,
+    form::{self, FieldError, Form, Parsed},
+};
 use guildhall_guild::{ChannelPatch, NewChannel};
 use guildhall_model::{
     ChannelType, DefaultReaction, EmojiId, ForumFields, ForumTag, Id, Overwrite, OverwriteKind, Permissions,
-    ReactionEmoji,
+    ReactionEmoji, is_unicode_emoji,
 };
 use serde_json::Value;
 
@@ -33,7 +36,7 @@ pub(crate) struct CreateForm {
 
 /// Reads a form for a new channel of a guild.
 pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
-    let name = form.required("name", |v| form::text(v, 1, NAME_CHARS_MAX));
+    let name = form.required("name", |v| form::name(v, 1, NAME_CHARS_MAX));
     let kind = form.optional("type", kind).unwrap_or(ChannelType::Text);
     let topic = form.optional("topic", |v| topic(v, Some(kind)));
     let parent_id = form.optional("parent_id", form::id);
@@ -51,7 +54,7 @@ pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
 pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
     form.unsupported("icon", "This server keeps no pictures of groups.");
     Some(ChannelPatch {
-        name: form.optional("name", |v| form::text(v, 1, NAME_CHARS_MAX)),
+        name: form.optional("name", |v| form::name(v, 1, NAME_CHARS_MAX)),
         topic: form.nullable("topic", |v| topic(v, None)),
         position: form.optional("position", position),
         parent_id: form.nullable("parent_id", form::id),
@@ -95,9 +98,16 @@ fn emoji(form: &mut Form<'_>) -> (Option<EmojiId>, Option<String>) {
     (id, name)
 }
 
+/// Refuses a text that is no emoji, of a tag or of the reaction button.
+pub(crate) fn need_emoji(patch: &ChannelPatch) -> Result<(), ApiError> {
+    let tags = patch.available_tags.iter().flatten().filter_map(|tag| tag.emoji_name.as_deref());
+    let button = patch.default_reaction_emoji.iter().flatten().filter_map(|emoji| emoji.emoji_name.as_deref());
+    if tags.chain(button).all(is_unicode_emoji) { Ok(()) } else { Err(ApiError::UNKNOWN_EMOJI) }
+}
+
 fn tag(value: &Value) -> Parsed<ForumTag> {
     form::object(value, |form| {
-        let name = form.required("name", |v| form::text(v, 0, ForumFields::TAG_NAME_CHARS_MAX));
+        let name = form.required("name", |v| form::name(v, 0, ForumFields::TAG_NAME_CHARS_MAX));
         let (emoji_id, emoji_name) = emoji(form);
         Some(ForumTag {
             id: form.optional("id", form::id).unwrap_or(Id::new(0)),

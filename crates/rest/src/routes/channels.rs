@@ -79,6 +79,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
     let channel_form::CreateForm { new, then } = read.await?;
+    then.as_ref().map_or(Ok(()), channel_form::need_emoji)?;
     let channel = api.request(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
     let mut reply = ChannelReply::Channel(channel.clone());
     if let Some(patch) = then {
@@ -110,6 +111,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
+    channel_form::need_emoji(&patch)?;
     let command = request::UpdateChannel(channel_id, Box::new(patch));
     rendered(&caller, api.request_in_channel(&caller, channel_id, command).await?)
 }

@@ -177,7 +177,7 @@ fn localizations(max: usize) -> impl Fn(&Value) -> Parsed<Value> {
             if locale.len() > 10 {
                 faults.add(locale, FieldError::new("BASE_TYPE_CHOICES", "This is no locale.").into());
             }
-            if let Err(fault) = form::text(text, 1, max) {
+            if let Err(fault) = form::name(text, 1, max) {
                 faults.add(locale, fault);
             }
         }
@@ -185,12 +185,17 @@ fn localizations(max: usize) -> impl Fn(&Value) -> Parsed<Value> {
     }
 }
 
-/// Stores a field unchanged, if `check` accepts it.
-fn keep<T>(form: &mut Form<'_>, fields: &mut Fields, key: &str, check: impl Fn(&Value) -> Parsed<T>) -> bool {
-    let kept = form.optional(key, |value| check(value).map(|_| value.clone()));
+/// Stores what `read` makes of a field.
+fn keep<T: Into<Value>>(
+    form: &mut Form<'_>,
+    fields: &mut Fields,
+    key: &str,
+    read: impl Fn(&Value) -> Parsed<T>,
+) -> bool {
+    let kept = form.optional(key, read);
     let is_there = kept.is_some();
     if let Some(value) = kept {
-        fields.insert(key.to_owned(), value);
+        fields.insert(key.to_owned(), value.into());
     }
     is_there
 }
@@ -202,7 +207,7 @@ fn integers(min: i64, max: i64) -> impl Fn(&Value) -> Parsed<Vec<i64>> {
 fn choice(value: &Value) -> Parsed<Value> {
     form::object(value, |form| {
         let mut fields = Fields::new();
-        if !keep(form, &mut fields, "name", |v| form::text(v, 1, DESCRIPTION_CHARS_MAX)) && form.has_no_faults() {
+        if !keep(form, &mut fields, "name", |v| form::name(v, 1, DESCRIPTION_CHARS_MAX)) && form.has_no_faults() {
             form.fault("name", FieldError::required());
         }
         keep(form, &mut fields, "name_localizations", localizations(DESCRIPTION_CHARS_MAX));
@@ -213,16 +218,17 @@ fn choice(value: &Value) -> Parsed<Value> {
     })
 }
 
-fn scalar(value: &Value) -> Parsed<()> {
+fn scalar(value: &Value) -> Parsed<Value> {
     match value {
-        Value::String(text) if text.chars().count() <= DESCRIPTION_CHARS_MAX => Ok(()),
-        Value::Number(_) => Ok(()),
+        Value::String(text) if text.chars().count() <= DESCRIPTION_CHARS_MAX => Ok(value.clone()),
+        Value::Number(_) => Ok(value.clone()),
         _ => Err(FieldError::new("INVALID_VALUE", "Must be a text of at most 100 characters, or a number.").into()),
     }
 }
 
-fn number(value: &Value) -> Parsed<()> {
-    if value.is_number() { Ok(()) } else { Err(FieldError::new("NUMBER_TYPE_COERCE", "Value is not a number.").into()) }
+fn number(value: &Value) -> Parsed<Value> {
+    let fault = FieldError::new("NUMBER_TYPE_COERCE", "Value is not a number.");
+    if value.is_number() { Ok(value.clone()) } else { Err(fault.into()) }
 }
 
 fn option(value: &Value, depth: u8) -> Parsed<Value> {
@@ -230,7 +236,7 @@ fn option(value: &Value, depth: u8) -> Parsed<Value> {
         let mut fields = Fields::new();
         let kind = form.required("type", |v| form::integer(v, 1, 11));
         let name = form.required("name", chat_name);
-        let description = form.required("description", |v| form::text(v, 1, DESCRIPTION_CHARS_MAX));
+        let description = form.required("description", |v| form::name(v, 1, DESCRIPTION_CHARS_MAX));
         keep(form, &mut fields, "name_localizations", localizations(NAME_CHARS_MAX));
         keep(form, &mut fields, "description_localizations", localizations(DESCRIPTION_CHARS_MAX));
         for key in ["required", "autocomplete"] {
@@ -294,13 +300,13 @@ fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
         let old_kind = before.map(|before| key(before).0 as u8);
         let kind = form.optional("type", |v| Ok(form::integer(v, 1, 4)? as u8)).unwrap_or(CHAT);
         let kind = old_kind.unwrap_or(kind);
-        let name = |v: &Value| if kind == CHAT { chat_name(v) } else { form::text(v, 1, NAME_CHARS_MAX) };
+        let name = |v: &Value| if kind == CHAT { chat_name(v) } else { form::name(v, 1, NAME_CHARS_MAX) };
         if !keep(form, &mut fields, "name", name) && before.is_none() && form.has_no_faults() {
             form.fault("name", FieldError::required());
         }
         let min = usize::from(kind == CHAT);
         let max = if kind == CHAT || kind == 4 { DESCRIPTION_CHARS_MAX } else { 0 };
-        let has_description = keep(form, &mut fields, "description", |v| form::text(v, min, max));
+        let has_description = keep(form, &mut fields, "description", |v| form::name(v, min, max));
         if kind == CHAT && !has_description && before.is_none() && form.has_no_faults() {
             form.fault("description", FieldError::required());
         }

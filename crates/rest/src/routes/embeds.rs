@@ -55,11 +55,15 @@ fn put(form: &mut Form<'_>, out: &mut Map<String, Value>, key: &str, parse: impl
 
 fn put_text(form: &mut Form<'_>, out: &mut Map<String, Value>, key: &str, min: usize, max: usize, total: &mut usize) {
     put(form, out, key, |v| counted(v, min, max, total));
+    // Libraries send an empty text for one that is not there.
+    if out.get(key).is_some_and(|text| text == "") {
+        out.remove(key);
+    }
 }
 
 /// Text that counts towards the total.
 fn counted(value: &Value, min: usize, max: usize, total_chars: &mut usize) -> Parsed<Value> {
-    let text = form::text(value, min, max)?;
+    let text = form::written(value, min, max)?;
     *total_chars += text.chars().count();
     Ok(Value::String(text))
 }

@@ -77,7 +77,7 @@ pub(super) async fn create(
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (name, icon) = input.read(|form| {
-        let name = form.required("name", |v| form::text(v, 2, 100));
+        let name = form.required("name", |v| form::name(v, 2, 100));
         let icon = form.picture("icon", rule);
         Some((name?, icon))
     })?;
@@ -134,7 +134,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
         let pictures = ["icon", "splash", "discovery_splash", "banner"].map(|key| form.picture(key, rule));
         let [icon, splash, discovery_splash, banner] = pictures.each_ref().map(hash_of);
         let patch = GuildPatch {
-            name: form.optional("name", |v| form::text(v, 2, 100)),
+            name: form.optional("name", |v| form::name(v, 2, 100)),
             description: form.nullable("description", |v| form::text(v, 0, 300)),
             owner_id: form.optional("owner_id", form::id),
             afk_channel_id: form.nullable("afk_channel_id", form::id),

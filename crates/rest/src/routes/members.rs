@@ -9,7 +9,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
-    form::{self, Form},
+    form::{self, Form, Parsed},
     permit::ReadPermit,
     state::Api,
     user_policy::SelfService,
@@ -24,6 +24,7 @@ use guildhall_guild_protocol::MemberTable;
 use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
 use guildhall_store::PictureOwner;
+use serde_json::Value;
 use std::sync::Arc;
 
 const PAGE_MAX: i64 = 1000;
@@ -98,8 +99,13 @@ fn find(members: &MemberTable, needle: &str, limit: usize) -> Vec<Arc<Member>> {
 
 fn nick(form: &mut Form<'_>) -> Option<Option<String>> {
     // An empty nick is none.
-    let nick = form.nullable("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
-    nick.map(|nick| nick.filter(|nick| !nick.trim().is_empty()))
+    let nick = form.nullable("nick", nick_text);
+    nick.map(|nick| nick.filter(|nick| !nick.is_empty()))
+}
+
+/// A nick; empty if it is blank.
+pub(super) fn nick_text(value: &Value) -> Parsed<String> {
+    form::blank_or_name(value, NICK_CHARS_MAX)
 }
 
 fn patch(form: &mut Form<'_>) -> Option<MemberPatch> {

@@ -21,6 +21,18 @@ fn emoji_of(params: &PathParams) -> Result<ReactionEmoji, ApiError> {
     ReactionEmoji::parse(params.text("emoji")).ok_or(ApiError::UNKNOWN_EMOJI)
 }
 
+/// As above; also a text that earlier versions took for an emoji, if the message has a reaction with it.
+async fn emoji_there(api: &Api, caller: &Caller, params: &PathParams) -> Result<ReactionEmoji, ApiError> {
+    let unknown = match emoji_of(params) {
+        Ok(emoji) => return Ok(emoji),
+        Err(unknown) => unknown,
+    };
+    let (channel_id, message_id) = message_of(params)?;
+    let record = messages::readable(api, caller, channel_id, message_id).await?;
+    let is_it = |emoji: &&ReactionEmoji| emoji.id.is_none() && emoji.name == params.text("emoji");
+    record.reactions.iter().map(|(emoji, _)| emoji).find(is_it).cloned().ok_or(unknown)
+}
+
 async fn done(api: &Api, caller: &Caller, channel_id: ChannelId, command: Command) -> Result<StatusCode, ApiError> {
     api.done_in_channel(caller, channel_id, command).await
 }
@@ -33,13 +45,19 @@ pub(super) async fn add(Call { api, caller, params }: Call) -> Result<StatusCode
 
 pub(super) async fn remove_own(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
-    let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, caller.id);
+    let command =
+        Command::RemoveReaction(channel_id, message_id, emoji_there(&api, &caller, &params).await?, caller.id);
     done(&api, &caller, channel_id, command).await
 }
 
 pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
-    let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, params.id("user_id")?);
+    let command = Command::RemoveReaction(
+        channel_id,
+        message_id,
+        emoji_there(&api, &caller, &params).await?,
+        params.id("user_id")?,
+    );
     done(&api, &caller, channel_id, command).await
 }
 
@@ -50,14 +68,14 @@ pub(super) async fn clear(Call { api, caller, params }: Call) -> Result<StatusCo
 
 pub(super) async fn clear_emoji(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
-    let command = Command::ClearReactions(channel_id, message_id, Some(emoji_of(&params)?));
+    let command = Command::ClearReactions(channel_id, message_id, Some(emoji_there(&api, &caller, &params).await?));
     done(&api, &caller, channel_id, command).await
 }
 
 /// Users who reacted with one emoji, by ascending id.
 pub(super) async fn users(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
-    let emoji = emoji_of(&params)?;
+    let emoji = emoji_there(&api, &caller, &params).await?;
     let (limit, after, kind) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT);
         let after = form.optional("after", form::id).unwrap_or(UserId::new(0));

@@ -17,7 +17,7 @@ use axum::{
 };
 use guildhall_guild::{NewRole, Refusal, RolePatch, request};
 use guildhall_media::{Picture, PictureRule, hash_of};
-use guildhall_model::{Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
+use guildhall_model::{Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody, is_unicode_emoji};
 use guildhall_store::{PictureOwner, role_picture};
 
 const NAME_CHARS_MAX: usize = 100;
@@ -57,6 +57,14 @@ fn icon(form: &mut Form<'_>, rule: PictureRule) -> (Option<Option<RoleIcon>>, Op
     (icon, picture.flatten())
 }
 
+/// Refuses a text that is no emoji.
+fn need_emoji(icon: Option<&RoleIcon>) -> Result<(), ApiError> {
+    match icon {
+        Some(RoleIcon::Emoji(emoji)) if !is_unicode_emoji(emoji) => Err(ApiError::UNKNOWN_EMOJI),
+        _ => Ok(()),
+    }
+}
+
 /// The picture by the name that its role and its hash make.
 fn named(role_id: RoleId, picture: Option<Picture>) -> Vec<(String, Picture)> {
     picture.into_iter().map(|picture| (role_picture(role_id, &picture.hash), picture)).collect()
@@ -68,7 +76,7 @@ fn patch(form: &mut Form<'_>) -> Option<RolePatch> {
     let colors = form.optional("colors", |v| form::object(v, |form| form.required("primary_color", color)));
     let older = form.optional("color", color);
     Some(RolePatch {
-        name: form.optional("name", |v| form::text(v, 1, NAME_CHARS_MAX)),
+        name: form.optional("name", |v| form::name(v, 1, NAME_CHARS_MAX)),
         color: colors.or(older),
         hoist: form.optional("hoist", form::boolean),
         position: form.optional("position", |v| Ok(form::integer(v, 0, i64::from(i32::MAX))? as i32)),
@@ -89,6 +97,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
         Some((patch(form)?, icon))
     })?;
     need(&guild, Permissions::MANAGE_ROLES)?;
+    need_emoji(icon.as_ref().and_then(Option::as_ref))?;
     let everyone = guild.structure.roles.get(&guild_id.cast());
     // Unless told otherwise, a new role grants what everybody has anyway.
     let permissions = wish.permissions.or(everyone.map(|everyone| everyone.permissions)).unwrap_or(Permissions::NONE);
@@ -141,6 +150,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
         Some((RolePatch { icon, ..patch(form)? }, picture))
     })?;
     need(&before, Permissions::MANAGE_ROLES)?;
+    need_emoji(patch.icon.as_ref().and_then(Option::as_ref))?;
     let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role_id, picture));
     let held = match patch.icon {
         Some(_) => Some(api.media.hold_pictures(caller.id.get(), owner, pictures).await?),

@@ -64,7 +64,7 @@ fn content(
 ) -> Option<(ScheduledEventContent, Option<Option<Picture>>)> {
     let picture = form.picture("image", rule);
     let number = |v: &Value, max| Ok(form::integer(v, 1, max)? as u8);
-    let name = form.optional("name", |v| form::text(v, 1, 100));
+    let name = form.optional("name", |v| form::name(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);
     let entity_type = form.optional("entity_type", |v| number(v, 3));
     if before.is_none() {

@@ -24,7 +24,7 @@ fn body(stage: &StageInstance) -> Response {
 }
 
 fn content(form: &mut Form<'_>) -> Option<StageContent> {
-    let topic = form.required("topic", |v| form::text(v, 1, 120));
+    let topic = form.required("topic", |v| form::name(v, 1, 120));
     let guild_scheduled_event_id = form.optional("guild_scheduled_event_id", form::id);
     Some(StageContent { topic: topic?, privacy_level: 2, guild_scheduled_event_id })
 }

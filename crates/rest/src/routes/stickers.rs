@@ -36,9 +36,9 @@ pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response,
 
 fn patch(form: &mut Form<'_>) -> StickerPatch {
     StickerPatch {
-        name: form.optional("name", |v| form::text(v, 2, 30)),
+        name: form.optional("name", |v| form::name(v, 2, 30)),
         description: form.nullable("description", |v| form::text(v, 0, 100)),
-        tags: form.optional("tags", |v| form::text(v, 1, 200)),
+        tags: form.optional("tags", |v| form::name(v, 1, 200)),
     }
 }
 

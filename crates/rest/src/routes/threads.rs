@@ -6,7 +6,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
-    form::{self, FieldError, Form},
+    form::{self, FieldError, FieldErrors, Form},
     permit::ReadPermit,
     state::Api,
 };
@@ -35,7 +35,7 @@ pub(super) fn body((entry, own): &(ThreadEntry, Option<ThreadMember>)) -> Respon
 }
 
 fn new_thread(form: &mut Form<'_>, from: Option<MessageId>) -> Option<NewThread> {
-    let name = form.required("name", |v| form::text(v, 1, channel_form::NAME_CHARS_MAX));
+    let name = form.required("name", |v| form::name(v, 1, channel_form::NAME_CHARS_MAX));
     Some(NewThread {
         from,
         kind: form.optional("type", thread_kind),
@@ -107,7 +107,11 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
     let input = request.read(&api, permit, parent, api.may_attach(&caller, parent, None)).await?;
     let mut new = form::object(&input.value, |form| new_thread(form, None))?;
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
-        let (mut message, files) = message_form::new_message(message, &input.uploads.numbers(), parent)?;
+        let read = message_form::new_message(message, &input.uploads.numbers(), parent);
+        let (mut message, files) = read.map_err(|error| match error {
+            ApiError::Form(faults) => FieldErrors::within("message", faults).into(),
+            other => other,
+        })?;
         message_form::need_bot(&message, caller.bot)?;
         let kept = input.uploads.keep(&api.media, parent, &files).await?;
         kept.put_into(&mut message);

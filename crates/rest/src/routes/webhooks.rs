@@ -24,6 +24,7 @@ use guildhall_guild::{
 use guildhall_media::{Picture, PictureRule, hash_of};
 use guildhall_model::{
     ChannelId, GuildId, MessageId, ResourceKind, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
+    name::reserved_in_webhook,
 };
 use guildhall_store::PictureOwner;
 use serde_json::Value;
@@ -33,11 +34,11 @@ const NAME_CHARS_MAX: usize = 80;
 
 /// A name that cannot be taken for a part of the service.
 fn name(value: &Value) -> Parsed<String> {
-    let name = form::text(value, 1, NAME_CHARS_MAX)?;
-    if name.trim().is_empty() {
-        return Err(FieldError::new("BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 in length.").into());
+    let name = form::name_of_person(value, 1, NAME_CHARS_MAX)?;
+    match reserved_in_webhook(&name) {
+        Some(word) => Err(form::reserved(word).into()),
+        None => Ok(name),
     }
-    Ok(name)
 }
 
 fn avatar_hash(avatar: &Option<Option<Picture>>) -> Option<Option<String>> {
@@ -221,7 +222,7 @@ pub(super) async fn execute(
     let (mut message, files) = message_form::new_message(&input.value, &numbers, ChannelId::new(0))?;
     let (username, avatar, thread_name, applied_tags) = form::object(&input.value, |form| {
         let username = form.optional("username", name);
-        let thread_name = form.optional("thread_name", |v| form::text(v, 1, channel_form::NAME_CHARS_MAX));
+        let thread_name = form.optional("thread_name", |v| form::name(v, 1, channel_form::NAME_CHARS_MAX));
         Some((username, form.optional("avatar_url", avatar_url), thread_name, applied_tags(form)))
     })?;
     if message.reply_to.is_some() {

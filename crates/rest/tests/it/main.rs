@@ -5,6 +5,7 @@ mod bootstrap;
 mod channels;
 mod disk_full;
 mod files;
+mod forms;
 mod limits;
 mod members;
 mod messages;
