@@ -42,5 +42,6 @@ mod surface;
 mod test_node;
 mod tls;
 mod traces;
+mod upstream;
 mod users_policy;
 mod ws;

@@ -1,9 +1,13 @@
 //! Test node: a node in this process with accounts, used over sockets: REST and the gateway.
 //!
 //! Owns        the server, its folder, its accounts; `Client`, a connection to the gateway.
-//! Invariants  one partition, so all clients receive dispatches in the same order.
+//! Invariants  every answer and every event is checked against upstream's description (`upstream`). One partition, so
+//!             all clients receive dispatches in the same order.
 
-use crate::support::{Answer, Http, Wait, connect};
+use crate::{
+    support::{Answer, Http, Wait, connect},
+    upstream,
+};
 use guildhall::{
     assemble::{RunningNode, assemble},
     config::load,
@@ -49,8 +53,11 @@ impl Person {
     #[track_caller]
     pub fn request(&self, method: &str, path: &str, body: Value) -> Answer {
         let body = if body.is_null() { None } else { Some(body) };
-        let path = format!("/api/v10{path}");
-        Http::new(self.addr, &self.token).request(method, &path, body.as_ref()).expect("the server answers")
+        let full_path = format!("/api/v10{path}");
+        let answer = Http::new(self.addr, &self.token).request(method, &full_path, body.as_ref());
+        let answer = answer.expect("the server answers");
+        upstream::check_answer(method, path, answer.status, &answer.body);
+        answer
     }
 
     /// Asks for what must succeed.
@@ -265,6 +272,7 @@ impl Client {
                 Event::Text(text) => {
                     let payload: Value = serde_json::from_str(text).expect("JSON");
                     self.seq = payload["s"].as_u64().unwrap_or(self.seq);
+                    upstream::check_event(payload["t"].as_str().unwrap_or_default(), &payload["d"]);
                     self.payloads.push_back(payload);
                 }
                 Event::Close { code, reason } => panic!("closed: {code:?} {reason}, instead of {wait}"),

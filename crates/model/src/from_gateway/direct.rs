@@ -42,6 +42,15 @@ impl<'a> DirectBody<'a> {
         Self { recipients: Some(others.map(|user| (&**user).into()).collect()), ..Self::without_recipients(direct) }
     }
 
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(mut self) -> Self {
+        for recipient in self.recipients.iter_mut().flatten() {
+            *recipient = recipient.for_rest();
+        }
+        self
+    }
+
     /// Body in READY for a client with DEDUPE_USER_OBJECTS.
     #[must_use]
     pub fn deduplicated(direct: &'a Direct, reader: UserId) -> Self {

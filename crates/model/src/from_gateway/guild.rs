@@ -52,6 +52,14 @@ impl<'a> From<&'a Emoji> for EmojiBody<'a> {
     }
 }
 
+impl EmojiBody<'_> {
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { user: self.user.map(UserBody::for_rest), ..self }
+    }
+}
+
 /// Base fields except those that CLIENT_STATE_V2 places outside of `properties`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct GuildProperties<'a> {
@@ -164,11 +172,28 @@ impl<'a> GuildBody<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct RestGuildBody<'a> {
     #[serde(flatten)]
-    pub guild: GuildBody<'a>,
+    guild: GuildBody<'a>,
+    home_header: (),
     /// With `with_counts`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub approximate_member_count: Option<u64>,
+    approximate_member_count: Option<u64>,
     /// With `with_counts`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub approximate_presence_count: Option<u64>,
+    approximate_presence_count: Option<u64>,
+}
+
+impl<'a> RestGuildBody<'a> {
+    /// The guild, with the counts of its members and presences if there are any.
+    #[must_use]
+    pub fn new(guild: GuildBody<'a>, counts: Option<(u64, u64)>) -> Self {
+        let GuildBody { properties, premium_subscription_count, roles, emojis, stickers } = guild;
+        let emojis = emojis.into_iter().map(EmojiBody::for_rest).collect();
+        let stickers = stickers.into_iter().map(StickerBody::for_rest).collect();
+        Self {
+            guild: GuildBody { properties, premium_subscription_count, roles, emojis, stickers },
+            home_header: (),
+            approximate_member_count: counts.map(|(members, _)| members),
+            approximate_presence_count: counts.map(|(_, presences)| presences),
+        }
+    }
 }

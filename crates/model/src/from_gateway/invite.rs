@@ -59,6 +59,7 @@ struct InviteGuildBody<'a> {
     verification_level: u8,
     vanity_url_code: (),
     nsfw_level: u8,
+    nsfw: bool,
     premium_subscription_count: u32,
 }
 
@@ -105,7 +106,7 @@ impl<'a> InviteBody<'a> {
             code: invite.code,
             kind: 0,
             guild_id: invite.guild_id,
-            inviter: invite.inviter.as_deref().map(Into::into),
+            inviter: invite.inviter.as_deref().map(|user| UserBody::from(user).for_rest()),
             expires_at: invite.expires_at(),
         };
         Self { invite: None, known: Some(known), ..Self::managed(invite, guild, channel) }
@@ -114,8 +115,9 @@ impl<'a> InviteBody<'a> {
     /// Body for members who may manage invites.
     #[must_use]
     pub fn managed(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
+        let fields = InviteEventBody::from(invite);
         Self {
-            invite: Some(invite.into()),
+            invite: Some(InviteEventBody { inviter: fields.inviter.map(UserBody::for_rest), ..fields }),
             known: None,
             guild: InviteGuildBody {
                 id: guild.id,
@@ -128,6 +130,7 @@ impl<'a> InviteBody<'a> {
                 verification_level: guild.verification_level,
                 vanity_url_code: (),
                 nsfw_level: 0,
+                nsfw: false,
                 premium_subscription_count: 0,
             },
             channel: channel.map(|channel| InviteChannelBody {

@@ -56,6 +56,14 @@ impl<'a> From<&'a Member> for MemberBody<'a> {
     }
 }
 
+impl MemberBody<'_> {
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { user: self.user.for_rest(), ..self }
+    }
+}
+
 /// GUILD_MEMBER_ADD and GUILD_MEMBER_UPDATE.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MemberUpdateBody<'a> {

@@ -227,7 +227,8 @@ pub struct MessageBody<'a> {
 }
 
 impl<'a> MessageBody<'a> {
-    /// The message for REST, without reactions and without the message it replies to.
+    /// The message without reactions, without what only events or only answers of REST have, and without the message
+    /// it replies to.
     #[must_use]
     pub fn new(message: &'a Message) -> Self {
         Self {
@@ -279,6 +280,16 @@ impl<'a> MessageBody<'a> {
             .map(|user| MentionBody { user: (&**user).into(), member: member_of(user).map(Into::into) })
             .collect();
         self.extras = Some(extras);
+        self
+    }
+
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(mut self) -> Self {
+        self.author = self.author.for_rest();
+        for mention in &mut self.mentions {
+            mention.user = mention.user.for_rest();
+        }
         self
     }
 

@@ -1,5 +1,6 @@
 //! Scheduled events. Spec  docs/protocol/reference.md §6.10.
 
+use super::Nothing;
 use crate::{
     id::{ChannelId, GuildId, Id, UserId},
     scheduled_event::ScheduledEvent,
@@ -27,6 +28,8 @@ pub struct ScheduledEventBody<'a> {
     user_count: usize,
     image: Option<&'a str>,
     recurrence_rule: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_scheduled_event_exceptions: Option<Nothing>,
 }
 
 impl<'a> ScheduledEventBody<'a> {
@@ -50,6 +53,13 @@ impl<'a> ScheduledEventBody<'a> {
             user_count: event.followers.len(),
             image: event.image.as_deref(),
             recurrence_rule: (),
+            guild_scheduled_event_exceptions: None,
         }
+    }
+
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { guild_scheduled_event_exceptions: Some([]), ..self }
     }
 }

@@ -23,6 +23,12 @@ pub struct StickerBody<'a> {
 }
 
 impl<'a> StickerBody<'a> {
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { user: self.user.map(UserBody::for_rest), ..self }
+    }
+
     /// Body of a sticker of `guild_id`.
     #[must_use]
     pub fn new(guild_id: GuildId, sticker: &'a Sticker) -> Self {

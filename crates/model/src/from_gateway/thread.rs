@@ -106,6 +106,12 @@ impl From<ThreadMember> for ThreadMemberBody<'_> {
 }
 
 impl<'a> ThreadMemberBody<'a> {
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { member: self.member.map(MemberBody::for_rest), ..self }
+    }
+
     /// Adds the guild member.
     #[must_use]
     pub fn with_member(mut self, member: Option<&'a Member>) -> Self {

@@ -3,7 +3,8 @@
 use crate::{id::UserId, user::User};
 use serde::Serialize;
 
-/// A user inside another object.
+/// A user inside another object. Events do not have the last two keys: no client needs them there, and each event
+/// would be 31 bytes longer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UserBody<'a> {
     id: UserId,
@@ -15,6 +16,19 @@ pub struct UserBody<'a> {
     bot: bool,
     public_flags: u32,
     avatar_decoration_data: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flags: Option<u32>,
+    /// `Some(())` is null: nobody wears the tag of a guild here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    primary_guild: Option<()>,
+}
+
+impl UserBody<'_> {
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { flags: Some(self.public_flags), primary_guild: Some(()), ..self }
+    }
 }
 
 impl<'a> From<&'a User> for UserBody<'a> {
@@ -28,6 +42,8 @@ impl<'a> From<&'a User> for UserBody<'a> {
             bot: user.bot,
             public_flags: user.public_flags,
             avatar_decoration_data: (),
+            flags: None,
+            primary_guild: None,
         }
     }
 }
@@ -43,7 +59,7 @@ pub struct PublicUserBody<'a> {
 
 impl<'a> From<&'a User> for PublicUserBody<'a> {
     fn from(user: &'a User) -> Self {
-        Self { user: user.into(), banner: user.banner.as_deref(), accent_color: () }
+        Self { user: UserBody::from(user).for_rest(), banner: user.banner.as_deref(), accent_color: () }
     }
 }
 
@@ -59,6 +75,7 @@ pub struct SelfUserBody<'a> {
     verified: bool,
     email: (),
     flags: u32,
+    primary_guild: (),
     premium_type: u8,
 }
 
@@ -73,6 +90,7 @@ impl<'a> From<&'a User> for SelfUserBody<'a> {
             verified: true,
             email: (),
             flags: user.public_flags,
+            primary_guild: (),
             premium_type: 0,
         }
     }

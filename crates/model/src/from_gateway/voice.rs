@@ -50,6 +50,12 @@ impl<'a> VoiceStateBody<'a> {
         }
     }
 
+    /// Adds the keys that only answers of REST have.
+    #[must_use]
+    pub fn for_rest(self) -> Self {
+        Self { member: self.member.map(MemberBody::for_rest), ..self }
+    }
+
     /// Body of VOICE_STATE_UPDATE.
     #[must_use]
     pub fn event(guild_id: GuildId, state: &'a VoiceState, member: Option<&'a Member>) -> Self {

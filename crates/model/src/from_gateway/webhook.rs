@@ -29,7 +29,7 @@ impl<'a> From<&'a Webhook> for WebhookBody<'a> {
             kind: 1,
             guild_id: webhook.guild_id,
             channel_id: webhook.channel_id,
-            user: webhook.user.as_deref().map(Into::into),
+            user: webhook.user.as_deref().map(|user| UserBody::from(user).for_rest()),
             name: &webhook.name,
             avatar: webhook.avatar.as_deref(),
             token: &webhook.token,
@@ -54,6 +54,6 @@ pub struct BanBody<'a> {
 
 impl<'a> From<&'a Ban> for BanBody<'a> {
     fn from(ban: &'a Ban) -> Self {
-        Self { reason: ban.reason.as_deref(), user: (&*ban.user).into() }
+        Self { reason: ban.reason.as_deref(), user: UserBody::from(&*ban.user).for_rest() }
     }
 }

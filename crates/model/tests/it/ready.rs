@@ -44,7 +44,7 @@ fn common_json(world: &World) -> Value {
     let user = with(
         user_json(&world.ana),
         json!({"banner": null, "accent_color": null, "mfa_enabled": false, "locale": "en-US", "verified": true,
-            "email": null, "flags": 0, "premium_type": 0}),
+            "email": null, "flags": 0, "primary_guild": null, "premium_type": 0}),
     );
     json!({"v": 10, "user": user, "session_id": "5f0c0d4ae1b84a6c", "resume_gateway_url": "wss://gw-1.example.net",
         "session_type": "normal",

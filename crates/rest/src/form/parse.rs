@@ -112,6 +112,14 @@ pub(crate) fn integer(value: &Value, min: i64, max: i64) -> Parsed<i64> {
     Ok(number)
 }
 
+/// Of scheduled events and stages: members of the guild only.
+pub(crate) fn privacy_level(value: &Value) -> Parsed<()> {
+    match integer(value, 0, i64::MAX)? {
+        2 => Ok(()),
+        _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (2,).").into()),
+    }
+}
+
 /// An id, as a string or a number.
 pub(crate) fn id<T>(value: &Value) -> Parsed<Id<T>> {
     let raw = match value {

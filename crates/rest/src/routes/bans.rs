@@ -176,7 +176,7 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
     let joined = api.request(&caller, guild_id, command).await?;
     api.node.settle_member(guild_id, &user).await?;
     match joined {
-        Some(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
+        Some(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member).for_rest())).into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }

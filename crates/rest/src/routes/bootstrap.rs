@@ -162,11 +162,12 @@ pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathPar
 }
 
 /// The application behind a bot: here one per bot, with the bot's id, name and flags.
-pub(super) async fn application(caller: Caller) -> Result<Response, ApiError> {
+pub(super) async fn application(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
     let user: &User = &caller;
     if !user.bot {
         return Err(ApiError::coded(StatusCode::FORBIDDEN, 20002, "Only bots can use this endpoint"));
     }
+    let guilds_count = api.node.guilds_of_user(caller.id).await?.len();
     let body = json!({
         "id": user.id,
         "name": user.username,
@@ -179,8 +180,8 @@ pub(super) async fn application(caller: Caller) -> Result<Response, ApiError> {
         "verify_key": "0".repeat(64),
         "flags": user.application_flags,
         "flags_new": user.application_flags.to_string(),
-        "owner": UserBody::from(user),
-        "bot": UserBody::from(user),
+        "owner": UserBody::from(user).for_rest(),
+        "bot": UserBody::from(user).for_rest(),
         "team": null,
         "tags": [],
         "redirect_uris": [],
@@ -190,6 +191,12 @@ pub(super) async fn application(caller: Caller) -> Result<Response, ApiError> {
         "event_webhooks_status": 1,
         "integration_types_config": {},
         "hook": true,
+        "type": null,
+        "explicit_content_filter": 0,
+        "eligible_oauth2_scopes": [],
+        "approximate_guild_count": guilds_count,
+        "approximate_user_install_count": 0,
+        "approximate_user_authorization_count": 0,
     });
     Ok(Json(body).into_response())
 }

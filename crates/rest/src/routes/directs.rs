@@ -26,7 +26,7 @@ const RECIPIENTS_NAMED_MAX: usize = 100;
 
 /// A direct message as the caller sees it.
 pub(super) fn body(caller: &User, direct: &Direct) -> Response {
-    Json(DirectBody::new(direct, caller.id)).into_response()
+    Json(DirectBody::new(direct, caller.id).for_rest()).into_response()
 }
 
 /// Recipients in a form: one account, or those of a group.
@@ -86,7 +86,8 @@ pub(super) async fn open(
 /// The caller's list of direct messages; bots have none.
 pub(super) async fn list(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
     let directs = if caller.bot { Vec::new() } else { api.node.directs_of_user(caller.id).await? };
-    Ok(Json(directs.iter().map(|direct| DirectBody::new(direct, caller.id)).collect::<Vec<_>>()).into_response())
+    Ok(Json(directs.iter().map(|direct| DirectBody::new(direct, caller.id).for_rest()).collect::<Vec<_>>())
+        .into_response())
 }
 
 pub(super) async fn add_recipient(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

@@ -41,7 +41,8 @@ fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
 
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
-    Ok(Json(guild.structure.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
+    Ok(Json(guild.structure.guild.emojis.iter().map(|emoji| EmojiBody::from(emoji).for_rest()).collect::<Vec<_>>())
+        .into_response())
 }
 
 fn find(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
@@ -51,7 +52,7 @@ fn find(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
 pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
-    Ok(Json(EmojiBody::from(find(&guild, id)?)).into_response())
+    Ok(Json(EmojiBody::from(find(&guild, id)?).for_rest()).into_response())
 }
 
 pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
@@ -73,7 +74,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let held = api.media.hold_pictures(caller.id.get(), owner, pictures).await?;
     let created = api.request(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
     let emoji = held.settled(created).await?;
-    Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
+    Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji).for_rest())).into_response())
 }
 
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
@@ -86,7 +87,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     });
     let command = request::UpdateEmoji(id, Box::new(patch.await?));
     let emoji = api.request(&caller, guild.structure.id(), command).await?;
-    Ok(Json(EmojiBody::from(&*emoji)).into_response())
+    Ok(Json(EmojiBody::from(&*emoji).for_rest()).into_response())
 }
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

@@ -35,11 +35,8 @@ const GUILDS_MAX: usize = 200;
 
 fn body(guild: &GuildReply, with_counts: bool) -> Response {
     let roles = guild.structure.roles.values().map(|role| RoleBody::from(&**role));
-    let body = RestGuildBody {
-        guild: GuildBody::new(&guild.structure.guild, roles),
-        approximate_member_count: with_counts.then_some(guild.member_count),
-        approximate_presence_count: with_counts.then_some(guild.presence_count),
-    };
+    let counts = with_counts.then_some((guild.member_count, guild.presence_count));
+    let body = RestGuildBody::new(GuildBody::new(&guild.structure.guild, roles), counts);
     Json(body).into_response()
 }
 
@@ -185,7 +182,7 @@ pub(super) async fn audit_log(Call { api, caller, params }: Call, query: Query) 
     }
     let body = serde_json::json!({
         "audit_log_entries": entries.iter().map(|entry| AuditEntryBody::from(&**entry)).collect::<Vec<_>>(),
-        "users": users.iter().map(|user| UserBody::from(&**user)).collect::<Vec<_>>(), "webhooks": [], "integrations": [], "threads": [],
+        "users": users.iter().map(|user| UserBody::from(&**user).for_rest()).collect::<Vec<_>>(), "webhooks": [], "integrations": [], "threads": [],
         "guild_scheduled_events": [], "application_commands": [], "auto_moderation_rules": [],
     });
     Ok(Json(body).into_response())

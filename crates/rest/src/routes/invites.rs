@@ -57,6 +57,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let code = api.node.new_invite_code();
     let new = input.read(&api, permit, BodyLimits::FORM, |form| {
+        form.unsupported("role_ids", "This server gives no roles by an invite.");
         let max_age = form.optional("max_age", |v| form::integer(v, 0, MAX_AGE_S_MAX)).unwrap_or(MAX_AGE_S_DEFAULT);
         let max_uses = form.optional("max_uses", |v| form::integer(v, 0, MAX_USES_MAX)).unwrap_or(0);
         Some(NewInvite {

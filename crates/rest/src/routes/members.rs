@@ -34,7 +34,7 @@ const QUERY_CHARS_MAX: usize = 100;
 
 async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Response, ApiError> {
     let member = api.request(caller, guild_id, request::ReadMember(user_id)).await?;
-    Ok(Json(MemberBody::from(&*member)).into_response())
+    Ok(Json(MemberBody::from(&*member).for_rest()).into_response())
 }
 
 async fn all_members(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<MemberTable, ApiError> {
@@ -60,7 +60,8 @@ pub(super) async fn list(Call { api, caller, params }: Call, query: Query) -> Re
         return Err(ApiError::MISSING_ACCESS);
     }
     let members = all_members(&api, &caller, guild_id).await?;
-    let bodies: Vec<_> = members.iter_after(after).take(limit).map(|e| MemberBody::from(&*e.member)).collect();
+    let bodies: Vec<_> =
+        members.iter_after(after).take(limit).map(|e| MemberBody::from(&*e.member).for_rest()).collect();
     Ok(Json(bodies).into_response())
 }
 
@@ -79,7 +80,7 @@ pub(super) async fn search(Call { api, caller, params }: Call, query: Query) -> 
         found
     });
     let found = found.await.map_err(|_| ApiError::Bug("a search that ends"))?;
-    Ok(Json(found.iter().map(|member| MemberBody::from(&**member)).collect::<Vec<_>>()).into_response())
+    Ok(Json(found.iter().map(|member| MemberBody::from(&**member).for_rest()).collect::<Vec<_>>()).into_response())
 }
 
 /// `needle` is in lower case.
@@ -135,7 +136,7 @@ async fn change(
 ) -> Result<Response, ApiError> {
     let command = request::UpdateMember(user_id, Box::new(patch));
     let member = api.request(caller, guild_id, command).await?;
-    Ok(Json(MemberBody::from(&*member)).into_response())
+    Ok(Json(MemberBody::from(&*member).for_rest()).into_response())
 }
 
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {

@@ -89,5 +89,5 @@ pub(super) async fn users(Call { api, caller, params }: Call, query: Query) -> R
         // There are no burst reactions here.
         _ => Vec::new(),
     };
-    Ok(Json(users.iter().map(UserBody::from).collect::<Vec<_>>()).into_response())
+    Ok(Json(users.iter().map(|user| UserBody::from(user).for_rest()).collect::<Vec<_>>()).into_response())
 }

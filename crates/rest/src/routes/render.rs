@@ -13,7 +13,7 @@ use guildhall_model::{
 
 /// A message without reactions and reference.
 fn plain<'a>(viewer: &User, message: &'a Message) -> MessageBody<'a> {
-    let body = MessageBody::new(message);
+    let body = MessageBody::new(message).for_rest();
     let reads_content = !viewer.bot || viewer.application_flags & User::APPLICATION_MESSAGE_CONTENT != 0;
     if reads_content || message.is_direct() || message.concerns(viewer.id) { body } else { body.redacted() }
 }

@@ -26,7 +26,7 @@ const METADATA_BYTES_MAX: usize = 1024;
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let events = guild.structure.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
-    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event)).collect();
+    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event).for_rest()).collect();
     Ok(Json(bodies).into_response())
 }
 
@@ -45,7 +45,7 @@ fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
 
 pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
-    Ok(Json(ScheduledEventBody::new(guild.structure.id(), find(&guild, &params)?)).into_response())
+    Ok(Json(ScheduledEventBody::new(guild.structure.id(), find(&guild, &params)?).for_rest()).into_response())
 }
 
 /// Free-form, within reason.
@@ -63,6 +63,8 @@ fn content(
     rule: PictureRule,
 ) -> Option<(ScheduledEventContent, Option<Option<Picture>>)> {
     let picture = form.picture("image", rule);
+    form.unsupported("recurrence_rule", "This server repeats no events.");
+    form.optional("privacy_level", form::privacy_level);
     let number = |v: &Value, max| Ok(form::integer(v, 1, max)? as u8);
     let name = form.optional("name", |v| form::name(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);
@@ -132,7 +134,7 @@ async fn answer(
         Some(held) => held.settled(put).await?,
         None => put?,
     };
-    Ok(Json(ScheduledEventBody::new(guild.structure.id(), &event)).into_response())
+    Ok(Json(ScheduledEventBody::new(guild.structure.id(), &event).for_rest()).into_response())
 }
 
 pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
@@ -181,7 +183,7 @@ pub(super) async fn list_followers(Call { api, caller, params }: Call) -> Result
     let mut users = Vec::new();
     for user_id in event.followers.iter().take(100) {
         if let Some(user) = api.node.user(*user_id).await? {
-            let user = guildhall_model::from_gateway::UserBody::from(&*user);
+            let user = guildhall_model::from_gateway::UserBody::from(&*user).for_rest();
             users.push(json!({"guild_scheduled_event_id": event.id, "user": user}));
         }
     }

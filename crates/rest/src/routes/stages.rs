@@ -25,6 +25,7 @@ fn body(stage: &StageInstance) -> Response {
 
 fn content(form: &mut Form<'_>) -> Option<StageContent> {
     let topic = form.required("topic", |v| form::name(v, 1, 120));
+    form.optional("privacy_level", form::privacy_level);
     let guild_scheduled_event_id = form.optional("guild_scheduled_event_id", form::id);
     Some(StageContent { topic: topic?, privacy_level: 2, guild_scheduled_event_id })
 }

@@ -19,7 +19,7 @@ use guildhall_store::{PictureOwner, sticker_picture};
 
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
-    let body = |sticker| StickerBody::new(guild.structure.id(), sticker);
+    let body = |sticker| StickerBody::new(guild.structure.id(), sticker).for_rest();
     Ok(Json(guild.structure.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
 }
 
@@ -31,7 +31,7 @@ fn find(guild: &GuildReply, id: StickerId) -> Result<&Sticker, ApiError> {
 pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let id: StickerId = params.id("sticker_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
-    Ok(Json(StickerBody::new(guild.structure.id(), find(&guild, id)?)).into_response())
+    Ok(Json(StickerBody::new(guild.structure.id(), find(&guild, id)?).for_rest()).into_response())
 }
 
 fn patch(form: &mut Form<'_>) -> StickerPatch {
@@ -69,7 +69,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
     let held = api.media.hold_pictures(caller.id.get(), owner, pictures).await?;
     let created = api.request(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
     let sticker = held.settled(created).await?;
-    Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
+    Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker).for_rest())).into_response())
 }
 
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
@@ -79,7 +79,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(patch(form))).await?;
     let command = request::UpdateSticker(id, Box::new(patch));
     let sticker = api.request(&caller, guild_id, command).await?;
-    Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
+    Ok(Json(StickerBody::new(guild_id, &sticker).for_rest()).into_response())
 }
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

@@ -146,7 +146,7 @@ async fn members(api: &Api, caller: &Caller, thread_id: ChannelId) -> Result<Mem
 }
 
 fn member_body<'a>((of, member): &'a (ThreadMember, Option<Arc<Member>>), with_member: bool) -> ThreadMemberBody<'a> {
-    ThreadMemberBody::from(*of).with_member(member.as_deref().filter(|_| with_member))
+    ThreadMemberBody::from(*of).with_member(member.as_deref().filter(|_| with_member)).for_rest()
 }
 
 pub(super) async fn read_member(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {

@@ -24,7 +24,7 @@ fn named(params: &PathParams, caller: &Caller) -> Result<UserId, ApiError> {
 pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let (guild_id, user_id): (GuildId, UserId) = (params.id("guild_id")?, named(&params, &caller)?);
     let entry = api.request(&caller, guild_id, request::ReadVoiceState(user_id)).await?;
-    Ok(Json(VoiceStateBody::event(guild_id, &entry.state, Some(&entry.member))).into_response())
+    Ok(Json(VoiceStateBody::event(guild_id, &entry.state, Some(&entry.member)).for_rest()).into_response())
 }
 
 fn patch(form: &mut Form<'_>) -> Option<VoiceStatePatch> {

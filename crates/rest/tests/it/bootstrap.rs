@@ -29,7 +29,7 @@ async fn users() {
     world.get(&world.bot, "/users/101").await.is(
         200,
         json!({"id": "101", "username": "bob", "discriminator": "0", "global_name": null, "avatar": null,
-               "public_flags": 0, "avatar_decoration_data": null, "banner": null, "accent_color": null}),
+               "public_flags": 0, "flags": 0, "primary_guild": null, "avatar_decoration_data": null, "banner": null, "accent_color": null}),
     );
     world.get(&world.bot, "/users/999").await.is(404, json!({"message": "Unknown User", "code": 10013}));
     let opened = world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "101"})).await;

@@ -25,10 +25,10 @@ async fn said_read_changed_and_taken_back() {
         json!({
             "id": id, "channel_id": world.general, "type": 0, "content": "hi <@200>", "nonce": "77",
             "author": {"id": "100", "username": "ana", "discriminator": "0", "global_name": null, "avatar": null,
-                       "public_flags": 0, "avatar_decoration_data": null},
+                       "public_flags": 0, "flags": 0, "primary_guild": null, "avatar_decoration_data": null},
             "timestamp": said["timestamp"], "edited_timestamp": null, "tts": false, "mention_everyone": false,
             "mentions": [{"id": "200", "username": "bot", "discriminator": "0", "global_name": null, "avatar": null,
-                          "bot": true, "public_flags": 0, "avatar_decoration_data": null}],
+                          "bot": true, "public_flags": 0, "flags": 0, "primary_guild": null, "avatar_decoration_data": null}],
             "mention_roles": [], "attachments": [], "embeds": [{"type": "rich", "title": "t"}], "components": [],
             "pinned": false, "flags": 4,
         })

@@ -410,6 +410,7 @@ export interface InviteGuild {
   verification_level: number;
   vanity_url_code: null;
   nsfw_level: number;
+  nsfw: boolean;
   premium_subscription_count: number;
 }
 
@@ -729,6 +730,7 @@ export interface ReadySupplementalFields {
 
 /** A guild over REST: base fields, with counts if the caller requested them. */
 export interface RestGuild extends Guild {
+  home_header: null;
   /** With `with_counts`. */
   approximate_member_count?: number;
   /** With `with_counts`. */
@@ -788,6 +790,7 @@ export interface ScheduledEvent {
   user_count: number;
   image: string | null;
   recurrence_rule: null;
+  guild_scheduled_event_exceptions?: never[];
 }
 
 export interface ScheduledEventUser {
@@ -805,6 +808,7 @@ export interface SelfUser extends User {
   verified: boolean;
   email: null;
   flags: number;
+  primary_guild: null;
   premium_type: number;
 }
 
@@ -948,7 +952,10 @@ export interface UnavailableGuild {
   unavailable?: boolean;
 }
 
-/** A user inside another object. */
+/**
+ * A user inside another object. Events do not have the last two keys: no client needs them there, and each event
+ * would be 32 bytes longer.
+ */
 export interface User {
   id: Snowflake;
   username: string;
@@ -958,6 +965,9 @@ export interface User {
   bot?: boolean;
   public_flags: number;
   avatar_decoration_data: null;
+  flags?: number;
+  /** `Some(())` is null: nobody wears the tag of a guild here. */
+  primary_guild?: null;
 }
 
 export type UserReady = UserReadyFields;
