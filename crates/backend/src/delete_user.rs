@@ -116,6 +116,7 @@ impl Deletion {
         let form = |now: Option<&User>| Ok::<_, StoreError>(as_deleted(now.unwrap_or(&before)));
         let gone = v1.node.update_user(user_id, unchecked, form).await?.user;
         self.rename_bans(v1, &gone).await?;
+        v1.node.remove_settings_proto(user_id).await?;
         external::release(v1, ExternalKind::User, user_id.get()).await?;
         Ok(())
     }

@@ -35,6 +35,7 @@ mod request_trace;
 mod reservations;
 mod retention;
 mod revocations;
+mod settings_proto;
 mod sign_on;
 mod timed_store;
 mod tokens;
@@ -60,6 +61,7 @@ pub use relay_sink::{Clock, RelaySink};
 pub use request_trace::{carry_trace, log_span, traced};
 pub use reservations::{Reservation, external_id_name};
 pub use retention::{Retention, RetentionCounts};
+pub use settings_proto::{SETTINGS_BYTES_MAX, SettingsKind, SettingsUpdate};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef, authorization_token};
 pub use user_changes::{ChangedUser, unchecked};
@@ -147,6 +149,8 @@ struct Inner {
     made_today: MadeToday,
     announcements: Arc<Announcements>,
     user_locks: UserLocks,
+    /// Held while the settings of an account change.
+    settings_lock: tokio::sync::Mutex<()>,
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
@@ -295,6 +299,7 @@ impl Node {
             made_today,
             announcements: Arc::default(),
             user_locks: UserLocks::default(),
+            settings_lock: tokio::sync::Mutex::default(),
             links: limits.guild.links,
             sign_on,
             retention: retention::Counters::default(),

@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 /// Normalises the path, and hands over to the routes.
 pub(crate) async fn normalize(api: Arc<Api>, routes: Router, mut request: Request) -> Response {
+    let asked = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let mut response = if request.method() == Method::OPTIONS {
         // The answer is the same for every path, so that it needs no token.
         StatusCode::NO_CONTENT.into_response()
@@ -39,7 +40,7 @@ pub(crate) async fn normalize(api: Arc<Api>, routes: Router, mut request: Reques
             },
         }
     };
-    write_cors(response.headers_mut());
+    write_cors(response.headers_mut(), asked.as_ref());
     response
 }
 
@@ -88,12 +89,20 @@ fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
     path_and_query.as_str().starts_with('/').then(|| Uri::from(path_and_query))
 }
 
-/// Any page may talk to the API with a token it has; none gets one from the browser, as there are no cookies.
-fn write_cors(headers: &mut HeaderMap) {
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, X-Audit-Log-Reason";
+
+/// Any page may talk to the API with a token it has; none gets one from the browser, as there are no cookies. So it may
+/// send any header that its preflight request names; those that this server does not know have no effect.
+fn write_cors(headers: &mut HeaderMap, asked: Option<&HeaderValue>) {
+    let allowed =
+        asked.and_then(|asked| HeaderValue::try_from(format!("{ALLOWED_HEADERS}, {}", asked.to_str().ok()?)).ok());
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        allowed.unwrap_or_else(|| HeaderValue::from_static(ALLOWED_HEADERS)),
+    );
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, X-Audit-Log-Reason"),
         (
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
             "Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-RateLimit-Reset-After, \
@@ -130,6 +139,18 @@ mod tests {
         check("/users/@me", Err(404));
         check("/", Err(404));
         check("/api/vx/users", Ok("/vx/users"));
+    }
+
+    #[test]
+    fn preflight_requests_get_the_headers_they_ask_for() {
+        let allowed = |asked: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            write_cors(&mut headers, asked.map(HeaderValue::from_static).as_ref());
+            headers[header::ACCESS_CONTROL_ALLOW_HEADERS].to_str().unwrap().to_owned()
+        };
+        assert_eq!(allowed(None), "Authorization, Content-Type, X-Audit-Log-Reason");
+        let asked = "authorization,x-super-properties,x-discord-locale";
+        assert_eq!(allowed(Some(asked)), format!("{ALLOWED_HEADERS}, {asked}"));
     }
 
     #[test]

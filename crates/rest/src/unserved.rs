@@ -17,7 +17,6 @@ const TEMPLATES: &[&str] = &[
     "/interactions",
     "/interactions/{interaction_id}/{interaction_token}/callback",
     "/applications/{application_id}/commands/{command_id}/permissions",
-    "/applications/{application_id}/guilds/{guild_id}/commands/permissions",
     "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}/permissions",
     "/applications/{application_id}/activity-instances/{instance_id}",
     "/applications/{application_id}/emojis",
@@ -95,7 +94,6 @@ const TEMPLATES: &[&str] = &[
     "/users/@me/relationships",
     "/users/@me/relationships/{user_id}",
     "/users/@me/settings",
-    "/users/@me/settings-proto/{kind}",
     "/users/{user_id}/profile",
 ];
 

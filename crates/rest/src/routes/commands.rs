@@ -347,6 +347,12 @@ fn defaults() -> Fields {
     if let Value::Object(fields) = defaults { fields } else { Fields::new() }
 }
 
+/// No command has permissions of its own here.
+pub(super) async fn list_permissions(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
+    Scope::of(&api, &params, &caller).await?;
+    Ok(Json([(); 0]).into_response())
+}
+
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     Ok(Json(scope.read(&api).await?).into_response())

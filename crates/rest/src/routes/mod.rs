@@ -25,6 +25,7 @@ mod reactions;
 mod render;
 mod roles;
 mod scheduled_events;
+mod settings_proto;
 mod small;
 mod stages;
 mod stickers;
@@ -151,6 +152,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/soundboard-default-sounds", get(small::default_sounds))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
         .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
+        .route("/users/@me/settings-proto/{kind}", get(settings_proto::read).patch(settings_proto::update))
         .route("/users/@me/channels", get(directs::list).post(directs::open))
         .route("/users/@me/guilds", get(guilds::list_own))
         .route("/users/@me/guilds/{guild_id}", delete(members::leave))
@@ -170,6 +172,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/applications/{application_id}/guilds/{guild_id}/commands",
             get(commands::list).put(commands::replace).post(commands::create),
         )
+        .route("/applications/{application_id}/guilds/{guild_id}/commands/permissions", get(commands::list_permissions))
         .route(
             "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}",
             get(commands::read).patch(commands::update).delete(commands::delete),

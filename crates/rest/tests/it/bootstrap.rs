@@ -87,6 +87,9 @@ async fn commands_are_kept() {
     world.get(&world.bot, &one).await.has(404, 10063);
     let left = world.get(&world.bot, all).await.json();
     assert_eq!(left.as_array().unwrap().iter().map(|of| &of["name"]).collect::<Vec<_>>(), ["pong"]);
+    world.get(&world.bot, "/applications/200/guilds/1/commands/permissions").await.has(403, 50001);
+    let own = format!("/applications/200/guilds/{}/commands/permissions", world.guild);
+    world.get(&world.bot, &own).await.is(200, json!([]));
     // A guild's are its own, and for bots that are in it.
     let path = format!("/applications/200/guilds/{}/commands", world.guild);
     let local = world.call(&world.bot, "POST", &path, Some(ping.clone())).await;

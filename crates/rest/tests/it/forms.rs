@@ -169,3 +169,33 @@ async fn times_in_every_form() {
         assert_eq!(timestamp.as_deref(), expected, "{text}: {}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn settings_of_clients() {
+    let world = World::new().await;
+    let path = "/users/@me/settings-proto/1";
+    world.get(&world.ana, path).await.is(200, json!({"settings": ""}));
+    world.get(&world.bot, path).await.has(403, 20001);
+    world.get(&world.ana, "/users/@me/settings-proto/9").await.has(400, 50035);
+    let patch = async |body: Value| world.call(&world.ana, "PATCH", path, Some(body)).await;
+    // Field 2, a text; the node adds `versions { data_version: 1 }`.
+    let first = patch(json!({"settings": "EgFh"})).await;
+    first.is(200, json!({"settings": "CgIYARIBYQ=="}));
+    patch(json!({"settings": "EgFi", "required_data_version": 0}))
+        .await
+        .is(200, json!({"settings": "CgIYARIBYQ==", "out_of_date": true}));
+    patch(json!({"settings": "GAU", "required_data_version": 1.0})).await.is(200, json!({"settings": "CgIYAhIBYRgF"}));
+    world.get(&world.ana, path).await.is(200, json!({"settings": "CgIYAhIBYRgF"}));
+    world.get(&world.ana, "/users/@me/settings-proto/2").await.is(200, json!({"settings": ""}));
+    patch(json!({})).await.has(400, 50035);
+    patch(json!({"settings": "!"})).await.has(400, 50035);
+    patch(json!({"settings": "EgUh"})).await.has(400, 50035);
+    // Field 2 with 48,000 bytes, twice under different numbers.
+    let large = |number: u8| {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        let field = [&[number << 3 | 2, 0x80, 0xf7, 0x02][..], &[b'x'; 48_000]].concat();
+        json!({"settings": STANDARD.encode(field)})
+    };
+    assert_eq!(patch(large(2)).await.status, 200);
+    patch(large(3)).await.has(400, 50035);
+}

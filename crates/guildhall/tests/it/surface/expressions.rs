@@ -199,3 +199,24 @@ fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
     let history = node.again(&ana).get(&messages);
     assert_eq!((&history[0]["attachments"], &history[1]["sticker_items"]), (&json!([first]), &items));
 }
+
+#[test]
+fn settings_of_a_client_reach_its_other_sessions() {
+    let mut node = TestNode::new();
+    let ana = node.user(100, "ana");
+    let mut other = node.connect(&ana, 0);
+    let mut bob = node.connect(&node.user(101, "bob"), 0);
+    let path = "/users/@me/settings-proto/2";
+    ana.done("PATCH", path, json!({"settings": "EgFh"}));
+    let expected = json!({"settings": {"proto": "CgIYARIBYQ==", "type": 2}, "partial": false});
+    assert_eq!(other.event("USER_SETTINGS_PROTO_UPDATE"), expected);
+    assert!(!bob.names().contains(&"USER_SETTINGS_PROTO_UPDATE".to_owned()), "another account's");
+    // A change for an older version changes nothing, and is announced to nobody.
+    let answer = ana.done("PATCH", path, json!({"settings": "EgFi", "required_data_version": 0}));
+    assert_eq!(answer, json!({"settings": "CgIYARIBYQ==", "out_of_date": true}));
+    assert!(!other.names().contains(&"USER_SETTINGS_PROTO_UPDATE".to_owned()), "nothing changed");
+
+    node.restart();
+    let ana = node.again(&ana);
+    assert_eq!(ana.get(path), json!({"settings": "CgIYARIBYQ=="}));
+}

@@ -108,6 +108,7 @@ fn rows() -> Vec<Row> {
         row("PUT", "/channels/{channel_id}/messages/pins/{message_id}", &[("message_id", "other")], NOTHING, by_moderators_of_channel(DONE)),
         row("DELETE", "/channels/{channel_id}/messages/pins/{message_id}", &[("message_id", "pinned")], NOTHING, by_moderators_of_channel(DONE)),
         // Messages.
+        row("PATCH", "/users/@me/settings-proto/{kind}", &[("kind", "1")], json!({"settings": "EgFh"}), by_anybody(OK)),
         row("POST", "/channels/{channel_id}/messages", &[], json!({"content": "x"}), [HIDDEN, OK, FORBIDDEN, LOCKED, OK, OK]),
         row("POST", "/channels/{channel_id}/messages/bulk-delete", &[], json!({"messages": ["{other}", "{own}"]}), by_moderators_of_channel(DONE)),
         row("PATCH", M, &[("message_id", "own")], json!({"content": "y"}), [HIDDEN, OK, FORBIDDEN, LOCKED, OK, OK]),
@@ -332,7 +333,7 @@ impl Scene {
         let place = made.get("channel_id").cloned().unwrap_or_else(|| self.place(who).to_owned());
         let value = match name {
             "fire" => FIRE.to_owned(),
-            "@me" => name.to_owned(),
+            "@me" | "1" => name.to_owned(),
             "guild_id" => guild,
             "channel_id" => place,
             "owner" => owner.id,
