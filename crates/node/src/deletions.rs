@@ -9,7 +9,7 @@ use guildhall_model::{User, UserId};
 use guildhall_store::StoreError;
 
 /// Kind of records: the job that deletes an account.
-const DELETION: &str = "user_deletion";
+pub(crate) const DELETION: &str = "user_deletion";
 const PAGE: u32 = 256;
 
 fn key_of(user_id: UserId) -> [u8; 8] {

@@ -95,7 +95,7 @@ timed! {
         -> Vec<User>;
     user(user_id: UserId) -> Option<Arc<User>>;
     user_versions(user_ids: &[UserId]) -> Vec<(Arc<User>, UserVersion)>;
-    change_users(changes: &[UserChange]) -> u64;
+    change_users(changes: &[UserChange]) -> u64, adds changes.iter().any(|change| !change.user.is_deleted());
     users(after: UserId, limit: u32) -> Vec<Arc<User>>;
     guilds_of_user(user_id: UserId, limit: u32) -> Vec<GuildId>;
     directs_of_user(user_id: UserId, limit: u32) -> Vec<Direct>;
@@ -123,7 +123,8 @@ timed! {
     record(kind: &'static str, id: &[u8]) -> Option<Vec<u8>>;
     records(kind: &'static str, after: &[u8], limit: u32) -> Vec<IdAndData>;
     delete_record(kind: &'static str, id: &[u8]) -> bool;
-    swap_record(kind: &'static str, id: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> bool;
+    swap_record(kind: &'static str, id: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> bool,
+        adds after.is_some() && adds_record(kind);
     setting(name: &str) -> Option<Vec<u8>>;
     setting_or_insert(name: &str, value: &[u8]) -> Vec<u8>, adds true;
     largest_id() -> u64;
