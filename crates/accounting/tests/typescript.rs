@@ -90,5 +90,10 @@ fn the_dashboard_reads_what_the_node_writes() {
         Refusal,
         Warning,
         OperationsReport,
+        Caller,
+        CallersReport,
+        GuildFiles,
+        Uploader,
+        FilesReport,
     );
 }

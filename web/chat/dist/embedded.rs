@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-ys7O5fTV.wasm.br"),
     },
     Asset {
-        name: "assets/index-C_4K1LTU.js",
+        name: "assets/index-D6G8Phk9.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "9f5bdbdf38a6a2a3",
-        plain: include_bytes!("assets/index-C_4K1LTU.js"),
-        gzip: include_bytes!("assets/index-C_4K1LTU.js.gz"),
-        brotli: include_bytes!("assets/index-C_4K1LTU.js.br"),
+        tag: "24abf8ec03a71aab",
+        plain: include_bytes!("assets/index-D6G8Phk9.js"),
+        gzip: include_bytes!("assets/index-D6G8Phk9.js.gz"),
+        brotli: include_bytes!("assets/index-D6G8Phk9.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "c0dfb21b3ae2b057",
+        tag: "4e86ed0b43d0214d",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useCompletion } from "./complete.tsx";
+import { useCompletion, write } from "./complete.tsx";
 import { decode, encode } from "./compose.ts";
 import { CustomEmoji, isJustEmoji, Markdown, type Names } from "./markdown.tsx";
 import * as perms from "./permissions.ts";
@@ -466,10 +466,8 @@ export function Composer({ id }: { id: string }): VNode {
     if (!there) return;
     const written = emoji.id ? `:${emoji.name}:` : emoji.name, [from, to] = [there.selectionStart, there.selectionEnd];
     const gap = emoji.id && from > 0 && !/\s/.test(text[from - 1]!) ? " " : "";
-    setText(`${text.slice(0, from)}${gap}${written}${emoji.id ? " " : ""}${text.slice(to)}`);
-    there.focus();
     const caret = from + gap.length + written.length + (emoji.id ? 1 : 0);
-    requestAnimationFrame(() => area.current?.setSelectionRange(caret, caret));
+    setText(write(there, `${text.slice(0, from)}${gap}${written}${emoji.id ? " " : ""}${text.slice(to)}`, caret));
   };
   const add = (list: FileList | null | undefined): void => {
     if (!list?.length) return;

@@ -51,6 +51,14 @@ async function memberHits(guild: world.Guild, query: string): Promise<Hit[]> {
   }));
 }
 
+/** Writes a text into a box at once, with the caret where typing goes on: a key may come before the next frame. */
+export function write(area: HTMLTextAreaElement, text: string, caret: number): string {
+  area.value = text;
+  area.focus();
+  area.setSelectionRange(caret, caret);
+  return text;
+}
+
 export function useCompletion(area: RefObject<HTMLTextAreaElement | null>, guild: world.Guild | undefined, id: string, setText: (text: string) => void): Completion {
   const [open, setOpen] = useState<Hits | null>(null);
   const chosen = useMemo<Chosen>(() => new Map(), [id]);
@@ -73,10 +81,8 @@ export function useCompletion(area: RefObject<HTMLTextAreaElement | null>, guild
     if (hit.means) chosen.set(hit.written, hit.means);
     const rest = there.value.slice(there.selectionStart), written = `${hit.written}${rest.startsWith(" ") ? "" : " "}`;
     const caret = open.from + hit.written.length + 1;
-    setText(`${there.value.slice(0, open.from)}${written}${rest}`);
+    setText(write(there, `${there.value.slice(0, open.from)}${written}${rest}`, caret));
     setOpen(null);
-    there.focus();
-    requestAnimationFrame(() => area.current?.setSelectionRange(caret, caret));
   };
 
   const handleKey = (event: KeyboardEvent): boolean => {

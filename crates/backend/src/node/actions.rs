@@ -23,7 +23,7 @@ pub struct Reloaded {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionFault {
     /// The command that runs this node cannot do it.
-    #[error("only a node that `guildhall serve` runs can do this")]
+    #[error("only a node that `guildhall serve` or `demo` runs can do this")]
     NotHere,
     /// Another action is under way.
     #[error("another action is under way: try again when it is done")]

@@ -12,10 +12,10 @@ Examples:
   guildhall doctor --data /var/lib/guildhall
 
 Checks the configuration and every file that it names, who can read its
-secrets, the data directory's access rights, every page of the database, the clock, files, the disk, sockets,
-the kernel, memory, and the expiry of the certificate. It changes nothing, and
-may run while the node runs; run it as the node's user. The exit code is 1 if
-a check says WRONG.";
+secrets, the data directory's access rights, every page of the database, the
+clock, files, the disk, sockets, the kernel, memory, and the expiry of the
+certificate. It changes nothing, and may run while the node runs; run it as
+the node's user. The exit code is 1 if a check says WRONG.";
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]

@@ -49,6 +49,7 @@ struct Fault {
     #[expect(dead_code, reason = "a failed test prints it")]
     schema: String,
     problem: String,
+    is_of_other_type: bool,
 }
 
 /// Panics if the answer of a route does not fit upstream's description of it.
@@ -98,9 +99,11 @@ impl Judge {
     /// What of `value` does not fit the type, as the data writes types: names, `[…]` for lists, ` |
     /// ` between alternatives.
     fn faults(self, expected: &str, value: &Value, at: &str) -> Vec<Fault> {
-        // Of several alternatives, the one that fits best is meant.
+        // Of several alternatives, the one that fits best is meant: first one of the value's own type.
+        let is_of_other_type =
+            |faults: &Vec<Fault>| faults.iter().any(|fault| fault.at == at && fault.is_of_other_type);
         let tried = alternatives(expected).into_iter().map(|one| self.faults_of_one(one, value, at));
-        tried.min_by_key(Vec::len).unwrap_or_default()
+        tried.min_by_key(|faults| (is_of_other_type(faults), faults.len())).unwrap_or_default()
     }
 
     fn faults_of_one(self, expected: &str, value: &Value, at: &str) -> Vec<Fault> {
@@ -119,7 +122,12 @@ impl Judge {
             let mut faults: Vec<Fault> = required
                 .filter(|key| !fields.contains_key(*key))
                 .filter(|key| !(self.of_event && ONLY_IN_ANSWERS.contains(&(expected, *key))))
-                .map(|key| Fault { at: at.to_owned(), schema: expected.to_owned(), problem: missing(key) })
+                .map(|key| Fault {
+                    at: at.to_owned(),
+                    schema: expected.to_owned(),
+                    problem: missing(key),
+                    is_of_other_type: false,
+                })
                 .collect();
             for (key, value) in fields {
                 if let Some(Value::String(expected)) = properties.get(key) {
@@ -145,7 +153,12 @@ impl Judge {
 }
 
 fn fault(at: &str, expected: &str, value: &Value) -> Fault {
-    Fault { at: at.to_owned(), schema: expected.to_owned(), problem: format!("{value:.60} is not of this type") }
+    Fault {
+        at: at.to_owned(),
+        schema: expected.to_owned(),
+        problem: format!("{value:.60} is not of this type"),
+        is_of_other_type: true,
+    }
 }
 
 /// The parts between ` | ` outside of brackets.

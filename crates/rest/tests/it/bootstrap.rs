@@ -101,7 +101,7 @@ async fn commands_are_kept() {
         world.call(&world.bot, "PUT", all, Some(wrong)).await.has(400, 50035);
     }
     assert_eq!(world.get(&world.bot, all).await.json(), left, "nothing of it was kept");
-    let permissions = world.get(&world.bot, &format!("{path}/permissions")).await;
+    let permissions = world.get(&world.bot, &format!("{path}/5/permissions")).await;
     assert_eq!(permissions.status, 404);
     assert!(permissions.body.contains("does not serve"), "{}", permissions.body);
     world.get(&world.bot, "/applications/201/commands").await.has(403, 20012);

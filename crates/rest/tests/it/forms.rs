@@ -16,8 +16,8 @@ async fn names_are_trimmed_and_not_blank() {
     let (guild, general, ana) = (&world.guild, &world.general, &world.ana);
     let (channels, roles) = (format!("/guilds/{guild}/channels"), format!("/guilds/{guild}/roles"));
     let role = world.post(ana, &roles, json!({"name": "r"})).await.json()["id"].as_str().unwrap().to_owned();
-    let event = json!({"name": "n", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
-        "privacy_level": 2, "entity_metadata": {"location": "here"}});
+    let event = json!({"name": "n", "scheduled_start_time": "2030-05-01T12:00:00Z",
+        "scheduled_end_time": "2030-05-01T13:00:00Z", "entity_type": 3, "privacy_level": 2, "entity_metadata": {"location": "here"}});
     let image = "data:image/png;base64,iVBORw0KGgo=";
     for (method, path, body, key) in [
         ("POST", channels.clone(), json!({"name": "n"}), "name"),

@@ -954,7 +954,7 @@ export interface UnavailableGuild {
 
 /**
  * A user inside another object. Events do not have the last two keys: no client needs them there, and each event
- * would be 32 bytes longer.
+ * would be 31 bytes longer.
  */
 export interface User {
   id: Snowflake;

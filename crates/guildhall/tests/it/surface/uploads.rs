@@ -410,7 +410,12 @@ fn a_picture_may_have_four_mebibytes() {
 
 #[test]
 fn hostile_forms_leave_nothing() {
-    let node = TestNode::with(&[("uploads.file_bytes_max", "1000000"), ("uploads.bytes_max", "3000000")]);
+    let node = TestNode::with(&[
+        ("uploads.file_bytes_max", "1000000"),
+        ("uploads.bytes_max", "3000000"),
+        ("uploads.account_day_percent", "100"),
+        ("uploads.guild_percent", "100"),
+    ]);
     let ana = node.user(100, "ana");
     let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
