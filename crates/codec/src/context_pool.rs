@@ -167,7 +167,13 @@ impl ContextPool {
     pub fn zstd_movable(&self, window_log: u32) -> StreamCompressor {
         let is_upgrade_due = self.shared.gate.draw() && self.shared.upgraded.is_some();
         let stream = ZstdCompressor::new(self.clone(), is_upgrade_due);
-        StreamCompressor::Zstd(stream.with_window_log_min(window_log))
+        StreamCompressor::Zstd(stream.movable(window_log))
+    }
+
+    /// As [`ContextPool::zlib`], for a stream that another writer may continue.
+    #[must_use]
+    pub fn zlib_movable(&self) -> StreamCompressor {
+        StreamCompressor::Zlib(ZlibCompressor::new(self.clone()).movable())
     }
 
     /// Bytes that contexts may hold for as long as their streams can go on without them. `u64::MAX`: all that there is

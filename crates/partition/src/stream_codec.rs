@@ -349,7 +349,7 @@ impl Matchers {
             Compression::Zstd => (contexts.zstd_movable(ZSTD_WINDOW_LOG), Format::Zstd(ZstdStream::continued()), None),
             Compression::Zlib => {
                 let stream = DeflateStream::continued(Container::Zlib, contexts.params().zlib.window_bits);
-                (contexts.zlib(), Format::Deflate(stream), Some(Container::Zlib))
+                (contexts.zlib_movable(), Format::Deflate(stream), Some(Container::Zlib))
             }
             Compression::Deflate(params) if !params.server_no_context_takeover => {
                 let context = StreamCompressor::deflate(deflate, params.server_window_bits).ok()?;

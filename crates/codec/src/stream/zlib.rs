@@ -58,6 +58,7 @@ pub struct ZlibCompressor {
     contexts: ContextPool,
     /// Made by the first `compress` that finds room for it.
     stream: Option<ZStream>,
+    is_movable: bool,
     is_started: bool,
     broken: bool,
 }
@@ -65,7 +66,13 @@ pub struct ZlibCompressor {
 impl ZlibCompressor {
     /// Starts a stream. Allocates nothing before the first `compress`.
     pub(crate) fn new(contexts: ContextPool) -> Self {
-        Self { contexts, stream: None, is_started: false, broken: false }
+        Self { contexts, stream: None, is_movable: false, is_started: false, broken: false }
+    }
+
+    /// Another writer can continue the stream: it gets a context only while contexts of such streams have room.
+    pub(crate) fn movable(mut self) -> Self {
+        self.is_movable = true;
+        self
     }
 
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
@@ -141,6 +148,7 @@ impl ZlibCompressor {
     /// As [`StreamCompressor::open`](super::StreamCompressor::open).
     pub fn open(&mut self) -> Result<bool, CodecError> {
         if self.stream.is_none()
+            && (!self.is_movable || self.contexts.has_movable_room())
             && let Some(slot) = self.contexts.open_zlib()
         {
             let ZlibParams { level, window_bits, mem_level } = self.contexts.params().zlib;

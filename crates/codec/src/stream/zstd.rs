@@ -106,6 +106,7 @@ pub struct ZstdCompressor {
     has_context_begun: bool,
     /// Present in a larger context; released with it.
     upgrade: Option<Upgrade>,
+    is_movable: bool,
     is_started: bool,
     broken: bool,
 }
@@ -121,15 +122,17 @@ impl ZstdCompressor {
             context: None,
             has_context_begun: false,
             upgrade: None,
+            is_movable: false,
             is_started: false,
             broken: false,
         }
     }
 
-    /// Declares a window of at least `2^window_log` bytes, for a stream that another writer will continue. Call before
-    /// the first message.
-    pub(crate) fn with_window_log_min(mut self, window_log: u32) -> Self {
+    /// Another writer can continue the stream: it declares a window of at least `2^window_log` bytes, and gets a
+    /// context only while contexts of such streams have room. Call before the first message.
+    pub(crate) fn movable(mut self, window_log: u32) -> Self {
         self.window_log = self.window_log.max(window_log);
+        self.is_movable = true;
         self
     }
 
@@ -214,6 +217,7 @@ impl ZstdCompressor {
     /// As [`StreamCompressor::open`](super::StreamCompressor::open).
     pub fn open(&mut self) -> Result<bool, CodecError> {
         if self.context.is_none()
+            && (!self.is_movable || self.contexts.has_movable_room())
             && let Some(ZstdSlot { slot, params, upgrade }) = self.contexts.open_zstd(self.is_upgrade_due)
         {
             self.context = Some(ZstdContext::new(params, slot).inspect_err(|_| self.broken = true)?);

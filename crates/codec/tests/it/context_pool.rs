@@ -188,6 +188,25 @@ fn without_room_messages_are_stored_until_there_is() {
     assert_eq!(contexts.stats().stored_total, 10);
 }
 
+/// Streams that could go on without a context get none past their share of the room; others do.
+#[test]
+fn movable_streams_have_a_bound_of_their_own() {
+    let contexts = contexts(u64::MAX);
+    assert!(contexts.has_movable_room() && contexts.excess_bytes() == 0);
+    let mut first = contexts.zstd_movable(21);
+    assert!(first.open().unwrap());
+    contexts.set_movable_bytes_max(contexts.stats().resident_bytes);
+    assert!(!contexts.has_movable_room() && contexts.excess_bytes() == 0);
+    for mut stream in [contexts.zstd_movable(21), contexts.zlib_movable()] {
+        assert!(!stream.open().unwrap());
+        assert_eq!(stream.memory_bytes(), 0);
+    }
+    assert!(contexts.zstd().open().unwrap() && contexts.zlib().open().unwrap());
+    contexts.set_movable_bytes_max(0);
+    assert_eq!(contexts.excess_bytes(), contexts.stats().resident_bytes);
+    assert!(first.open().unwrap(), "what has a context keeps it");
+}
+
 #[test]
 fn upgraded_connections_see_further_back() {
     let contexts = contexts(u64::MAX);
