@@ -90,8 +90,6 @@ pub struct ContextBudget {
     since: Option<Instant>,
     /// CPU time of the timed compressions since then.
     timed_ns: u64,
-    /// Share of the time that contexts took in the last second, in percent.
-    cpu_share_percent: u64,
     released_later: Vec<StreamCompressor>,
     counts: ContextMoves,
     /// The slot from which connections are visited next.
@@ -106,7 +104,6 @@ impl Default for ContextBudget {
             moves_left: MOVES_PER_SECOND_MAX,
             since: None,
             timed_ns: 0,
-            cpu_share_percent: 0,
             released_later: Vec::new(),
             counts: ContextMoves::default(),
             next_slot: 0,
@@ -133,7 +130,8 @@ impl ContextBudget {
         self.audience_max > 0
     }
 
-    /// A stream is about to be sent an event with so many recipients. Why it moves first; none: it does not.
+    /// The partition is about to send the stream an event with `audience` recipients. Returns why the stream moves
+    /// before that; none: it stays.
     pub fn on_event(&mut self, mean: &mut MeanAudience, audience: u32) -> Option<Why> {
         mean.add(audience);
         if audience > CROWD {
@@ -186,10 +184,10 @@ impl ContextBudget {
         self.since = Some(now);
         self.moves_left = MOVES_PER_SECOND_MAX;
         let cpu_ms = std::mem::take(&mut self.timed_ns) * TIMED_ONE_IN / 1_000_000;
-        self.cpu_share_percent = cpu_ms * 100 / elapsed_ms;
-        if self.cpu_share_percent > self.cpu_percent {
+        let cpu_share_percent = cpu_ms * 100 / elapsed_ms;
+        if cpu_share_percent > self.cpu_percent {
             self.audience_max /= 2;
-        } else if 2 * self.cpu_share_percent < self.cpu_percent {
+        } else if 2 * cpu_share_percent < self.cpu_percent {
             self.audience_max = (self.audience_max * 2).clamp(1, AUDIENCE_MAX);
         }
         true
