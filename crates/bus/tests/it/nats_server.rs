@@ -28,12 +28,16 @@ start() {
     "$PROGRAM" -c "$DIR/config" >> "$DIR/log" 2>&1 &
     server=$!
 }
+# Whether a thread of the server still runs: a signal that stops a process reaches its threads one after the other.
+runs() {
+    cat "/proc/$server/task/"*/stat | sed 's/^.*) //' | grep -qv '^T'
+}
 start
 while read -r word; do
     case $word in
         crash) kill -KILL $server; wait $server 2> /dev/null;;
         start) start;;
-        pause) kill -STOP $server;;
+        pause) kill -STOP $server; while runs; do sleep 0.01; done;;
         resume) kill -CONT $server;;
     esac
     echo done
@@ -161,7 +165,7 @@ impl NatsServer {
         self.wait_until_ready();
     }
 
-    /// Stops its process without ending it: connections stay, nobody answers.
+    /// Stops all threads of its process without ending it: connections stay, the server answers nothing.
     pub fn pause(&self) {
         self.say("pause");
     }

@@ -185,11 +185,11 @@ fn a_node_that_does_not_answer_is_silent_until_it_does() {
     let session = second.session(ANA);
     let mut stream = first.backend().stream("GET", "/sessions/events?after=0");
     assert_eq!(next(&mut stream, "connected")["node"], 1);
-    second.process.signal("STOP");
+    second.process.pause();
     assert_eq!(next_of(&mut stream, 1, "silent"), json!({"node": 1, "state": "silent", "n": 1}));
     // The follower hears of an event of this time afterwards, once.
     session.stream.shutdown(std::net::Shutdown::Both).unwrap();
-    second.process.signal("CONT");
+    second.process.resume();
     assert_eq!(next_of(&mut stream, 1, "followed"), json!({"node": 1, "state": "followed", "n": 1}));
     let line = next(&mut stream, "disconnected");
     assert_eq!((&line["node"], &line["n"]), (&json!(1), &json!(2)), "{line}");
@@ -379,7 +379,7 @@ fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
     });
     let [(mut revoked, token), (mut other, others_token)] = sessions;
 
-    second.process.signal("STOP");
+    second.process.pause();
     // Requests that wait until it goes on.
     let mint = format!(
         "POST /v1/users/{BOB}/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 2\r\n\r\n{{}}"
@@ -393,7 +393,7 @@ fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
     first.wait_for_members(1);
     first.backend().request("POST", "/tokens/revoke", Some(json!({"token": token})), 200);
     first.backend().request("DELETE", &format!("/keys/{key_id}"), None, 204);
-    second.process.signal("CONT");
+    second.process.resume();
     for stream in &waiting {
         let status = status_of(stream);
         assert!(matches!(status, 401 | 503), "{status}");

@@ -204,11 +204,11 @@ fn every_node_knows_who_is_being_deleted() {
             first.backend().put(&path, json!({"username": "mortal"}), 201);
             let job = second.backend().request("DELETE", &format!("{path}?erase=true"), None, 202);
             let job = job["id"].as_str().unwrap().to_owned();
-            first.process.signal("STOP");
+            first.process.pause();
             if second.backend().get(&format!("/jobs/{job}"))["state"] == "running" {
                 return Some((n, job));
             }
-            first.process.signal("CONT");
+            first.process.resume();
             None
         })
         .expect("one of twenty is stopped in time");
@@ -223,7 +223,7 @@ fn every_node_knows_who_is_being_deleted() {
         let refused = backend.request(method, &path, (!body.is_null()).then_some(body), 409);
         assert!(refused["message"].as_str().unwrap().contains(&format!("/v1/jobs/{job}")), "{method}: {refused}");
     }
-    first.process.signal("CONT");
+    first.process.resume();
     for node in [&second, &first] {
         wait_until("the end of the job", || {
             let job = node.backend().get(&format!("/jobs/{job}"));
@@ -241,12 +241,12 @@ fn a_node_that_was_away_knows_accounts_as_they_are() {
     for id in [ANA, BOB] {
         assert!(second.backend().get(&format!("/users/{id}"))["username"].is_string());
     }
-    second.process.signal("STOP");
+    second.process.pause();
     first.wait_for_members(1);
     let mut backend = first.backend();
     backend.request("PATCH", &format!("/users/{ANA}"), Some(json!({"username": "renamed"})), 200);
     backend.request("DELETE", &format!("/users/{BOB}"), None, 204);
-    second.process.signal("CONT");
+    second.process.resume();
     first.wait_for_members(2);
     // A change that begins here is of what is stored, whatever this node remembers.
     let changed = second.backend().request("PATCH", &format!("/users/{ANA}"), Some(json!({"global_name": "Ana"})), 200);

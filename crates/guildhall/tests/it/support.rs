@@ -192,6 +192,22 @@ impl Process {
         assert!(Command::new("kill").args(args).status().expect("kill runs").success());
     }
 
+    /// SIGSTOP; returns when the last thread has stopped.
+    pub fn pause(&self) {
+        self.signal("STOP");
+        let dir = format!("/proc/{}/task", self.0.id());
+        let runs = |task: io::Result<fs::DirEntry>| {
+            let status = fs::read_to_string(task.expect("a thread").path().join("status")).unwrap_or_default();
+            status.lines().any(|line| line.starts_with("State:") && !line.contains('T'))
+        };
+        wait_for("the stop of all threads", || (!fs::read_dir(&dir).expect("it runs").any(runs)).then_some(()));
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
     /// The exit code, if it has ended.
     pub fn has_ended(&mut self) -> Option<Option<i32>> {
         self.0.try_wait().expect("the child can be asked").map(|status| status.code())
