@@ -65,8 +65,9 @@ pub struct CodecArgs {
     /// Numbers of connections; several of them make a curve [default: 1,1000,10000; node: 10050]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connections: Vec<usize>,
-    /// Only these modes; may be given again and again [default: all; node: classic and shared streams of zstd and zlib]
-    #[arg(long, value_name = "MODE", value_delimiter = ',')]
+    /// Only these modes, such as zstd_classic, or arms, such as zlib:level=9; may be given again and again [default:
+    /// all modes; node: classic and shared streams of zstd and zlib]
+    #[arg(long, value_name = "MODE")]
     mode: Vec<String>,
     /// Runs of every mode, interleaved; medians of CPU are printed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -143,14 +144,27 @@ fn read_chat(path: Option<&Path>) -> Result<[Chat; 2]> {
     Ok(chat.halves())
 }
 
+/// Modes as they were given: a comma separates names, and parameters of an arm.
+fn wanted(given: &[String]) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for part in given.iter().flat_map(|given| given.split(',')) {
+        match names.last_mut() {
+            Some(arm) if arm.contains(':') && part.contains('=') && !part.contains(':') => {
+                arm.push(',');
+                arm.push_str(part);
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    names.iter().map(|name| mode::named(name)).collect()
+}
+
 /// Runs the bench.
 ///
 /// # Errors
 /// When a process fails, or a decoder read something else than was sent.
 pub fn run(args: &CodecArgs) -> Result<()> {
-    for mode in &args.mode {
-        ensure!(mode::NAMES.contains(&&**mode), "there is no mode {mode}; there are {}", mode::NAMES.join(", "));
-    }
+    let args = &CodecArgs { mode: wanted(&args.mode)?, ..args.clone() };
     ensure!(!args.connections.contains(&0), "--connections must be at least 1");
     ensure!(args.runs > 0, "--runs must be at least 1");
     if args.traffic == TrafficKind::Node {
@@ -173,8 +187,10 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         dictionary_bytes: trained.bytes().len(),
         modes: BTreeMap::new(),
     };
-    let is_wanted = |name: &&str| args.mode.is_empty() || args.mode.iter().any(|mode| mode == name);
-    let names: Vec<&str> = mode::names(args.encoding).filter(is_wanted).collect();
+    let names: Vec<&str> = match &args.mode[..] {
+        [] => mode::names(args.encoding).collect(),
+        wanted => mode::in_order(wanted.iter()),
+    };
     let at_connections = if args.connections.is_empty() { CONNECTIONS.to_vec() } else { args.connections.clone() };
     let mut all_sizes: Vec<Sizes> = Vec::new();
     for name in &names {
@@ -306,8 +322,8 @@ fn print_table(result: &CodecResult) {
         "state KiB",
         "resident KiB",
     );
-    for name in mode::NAMES {
-        let Some(told) = result.modes.get(name) else { continue };
+    for name in mode::in_order(result.modes.keys()) {
+        let told = &result.modes[name];
         for (index, cpu) in told.at.iter().enumerate() {
             let sizes = match index {
                 0 => format!(
@@ -400,6 +416,25 @@ mod tests {
             events.push((costs.warm_up_events, costs.all.events));
         }
         assert!(events.iter().all(|counts| *counts == events[0]), "{events:?}");
+    }
+
+    #[test]
+    fn a_mode_may_be_an_arm() {
+        let given = ["zstd_classic,zlib:level=9,mem=9,zstd:level=3", "zstd-once"].map(str::to_owned);
+        let names = wanted(&given).unwrap();
+        let arms =
+            ["zstd_classic", "zlib:level=9,window=15,mem=9", "zstd:level=3,window=18,chain=16,hash=16,block=4096"];
+        assert_eq!(names[..3], arms);
+        assert_eq!(names[3], "zstd-once:level=3");
+        for (given, because) in [("zstd_4", "there is no mode zstd_4"), ("zstd:level=23", "no mode zstd:level=23")] {
+            let error = format!("{:#}", wanted(&[given.to_owned()]).unwrap_err());
+            assert!(error.contains(because), "{error}");
+        }
+        let watched = Watched { kind: Kind::Session, encoding: Encoding::Json, seed: 3, chat: Chat::built_in() };
+        for name in names.iter().map(String::as_str).chain(["shared-match", "prepared"]) {
+            let sizes = crowd::sizes(&mut *mode::make(name, Encoding::Json, None).unwrap(), &watched, 3, 40).unwrap();
+            assert!(sizes.bytes_per_message < sizes.raw_bytes_per_message * 0.9, "{name}: {sizes:?}");
+        }
     }
 
     /// A decoder that reads something else is noticed.

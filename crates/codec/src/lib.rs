@@ -1,7 +1,7 @@
 //! Codec: encodings, envelopes and compression.
 //!
 //! Owns        JSON and ETF bodies, the envelope around a shared body, the pool of compression contexts, inbound
-//!             payloads.
+//!             payloads, the grammar of arms.
 //! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
 //!             one; `StreamCompressor` compresses per connection, `DispatchFrame::prepare` once for all;
 //!             `decode_payload` reads a client's message.
@@ -11,6 +11,8 @@
 //! Not here    sockets, clocks, the meaning of payloads.     Spec  docs/protocol/reference.md §1.2, §2.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "stream")]
+pub mod arm;
 #[cfg(feature = "stream")]
 pub mod context_pool;
 pub mod error;
@@ -27,6 +29,8 @@ pub mod stream;
 #[cfg(feature = "stream")]
 mod upgrade;
 
+#[cfg(feature = "stream")]
+pub use arm::{ARM_BYTES_MAX, Arm, ArmEncoder, ArmError, read_once};
 #[cfg(feature = "stream")]
 pub use context_pool::{ContextParams, ContextPool, ContextStats};
 #[cfg(feature = "stream")]

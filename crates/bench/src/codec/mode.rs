@@ -1,14 +1,15 @@
 //! Modes: the ways to write a connection's messages that are compared, each behind the same three calls.
 //!
 //! Owns        `Mode`, the list of all, and how what one wrote is read again by somebody else's decoder.
-//! To add one  implement `Mode`, and give it a line in `NAMES` and in `make`.
+//! To add one  implement `Mode`, and give it a line in `NAMES` and in `make`. A mode that is an arm of the codec needs
+//!             none: `zstd:level=9` is a mode too.
 
-use super::classic::{Plain, Streams};
+use super::classic::{Once, Plain, Streams};
 use super::prepared::PreparedDeflate;
 use super::shared::SharedMatch;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use guildhall_codec::{
-    Dictionary, DispatchFrame, Encoding, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams,
+    Arm, Dictionary, DispatchFrame, Encoding, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, read_once,
 };
 use guildhall_traffic::Event;
 use std::sync::Arc;
@@ -36,6 +37,33 @@ pub const NAMES: [&str; 13] = [
 /// Modes that write this encoding.
 pub fn names(encoding: Encoding) -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().filter(move |name| encoding == Encoding::Json || *name != PREPARED)
+}
+
+/// The name of a mode: one of `NAMES`, or an arm in the form in which it is printed.
+///
+/// # Errors
+/// When it is neither, or an arm with a dictionary.
+pub fn named(name: &str) -> Result<String> {
+    if NAMES.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    let arm: Arm = name.parse().with_context(|| unknown(name))?;
+    ensure!(
+        arm.dictionary().is_none(),
+        "{name}: the bench trains its dictionary itself, use one of the modes whose names end with _dict"
+    );
+    Ok(arm.to_string())
+}
+
+fn unknown(name: &str) -> String {
+    format!("there is no mode {name}; there are {}, and arms such as zlib:level=9", NAMES.join(", "))
+}
+
+/// Names in the order of the table, then arms.
+pub fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.map(String::as_str).collect();
+    names.sort_by_key(|name| NAMES.iter().position(|known| known == name).unwrap_or(NAMES.len()));
+    names
 }
 
 /// A way to write messages to many connections.
@@ -92,6 +120,8 @@ pub enum Reader {
     Plain,
     /// A stream, by libzstd or zlib.
     Stream(StreamDecompressor),
+    /// A zstd frame per message.
+    Once,
     /// Each message by itself, as permessage-deflate without context (RFC 7692 §7.2.2), by zlib.
     Deflate,
     /// As permessage-deflate with context, by zlib; whether the header that zlib wants was put in front.
@@ -111,6 +141,9 @@ impl Reader {
         match self {
             Self::Plain => out.extend_from_slice(wire),
             Self::Stream(reader) => reader.decompress(wire, &mut out, MESSAGE_BYTES_MAX)?,
+            Self::Once => {
+                out = read_once(wire, None, MESSAGE_BYTES_MAX)?;
+            }
             Self::Deflate => {
                 // A zlib header in front, and behind it the flush that RFC 7692 leaves out.
                 let whole = [&[0x78, 0x9c], wire, &[0x00, 0x00, 0xff, 0xff]].concat();
@@ -146,12 +179,6 @@ fn level_19() -> ZstdParams {
 /// # Errors
 /// When there is no such mode.
 pub fn make(name: &str, encoding: Encoding, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn Mode>> {
-    let zstd = |params: ZstdParams| -> Box<dyn Mode> {
-        Box::new(Streams::new(
-            move || StreamCompressor::zstd(params),
-            move || StreamDecompressor::zstd(params.window_log),
-        ))
-    };
     let zstd_dict = |params: ZstdParams| -> Result<Box<dyn Mode>> {
         let [for_writers, for_readers] =
             [dictionary, dictionary].map(|dictionary| dictionary.cloned().context("this mode needs a dictionary"));
@@ -163,21 +190,34 @@ pub fn make(name: &str, encoding: Encoding, dictionary: Option<&Arc<Dictionary>>
     };
     Ok(match name {
         "plain" => Box::new(Plain),
-        "zlib_classic" => {
-            Box::new(Streams::new(|| StreamCompressor::zlib(ZlibParams::default()), StreamDecompressor::zlib))
-        }
+        "zlib_classic" => zlib(ZlibParams::default()),
         "zstd_classic" => zstd(tuned()),
         "zstd_classic_dict" => zstd_dict(tuned())?,
         "zstd_3" => zstd(level_3()),
         "zstd_3_dict" => zstd_dict(level_3())?,
         "zstd_19" => zstd(level_19()),
         "zstd_19_dict" => zstd_dict(level_19())?,
-        PREPARED if encoding == Encoding::Json => Box::new(PreparedDeflate::default()),
+        PREPARED => prepared(encoding)?,
         name if name.starts_with("shared_") => Box::new(SharedMatch::new(name, encoding, dictionary)?),
-        _ => bail!(
-            "there is no mode {name} of {}; there are {}",
-            encoding.name(),
-            names(encoding).collect::<Vec<_>>().join(", ")
-        ),
+        name => match name.parse().with_context(|| unknown(name))? {
+            Arm::Zlib(params) => zlib(params),
+            Arm::Zstd(params, _) => zstd(params),
+            arm @ Arm::ZstdOnce { .. } => Box::new(Once::new(&arm, encoding)?),
+            Arm::SharedMatch(_) => Box::new(SharedMatch::new("shared_zstd", encoding, None)?),
+            Arm::Prepared => prepared(encoding)?,
+        },
     })
+}
+
+fn zlib(params: ZlibParams) -> Box<dyn Mode> {
+    Box::new(Streams::new(move || StreamCompressor::zlib(params), StreamDecompressor::zlib))
+}
+
+fn zstd(params: ZstdParams) -> Box<dyn Mode> {
+    Box::new(Streams::new(move || StreamCompressor::zstd(params), move || StreamDecompressor::zstd(params.window_log)))
+}
+
+fn prepared(encoding: Encoding) -> Result<Box<dyn Mode>> {
+    ensure!(encoding == Encoding::Json, "the bench has prepared messages of json only: leave --encoding out");
+    Ok(Box::new(PreparedDeflate::default()))
 }

@@ -63,7 +63,7 @@ pub fn limits(quick: bool, sessions: usize) -> Limits {
 
 /// Every how many-th session has a stream.
 pub fn one_in(mode: &str, sessions: usize) -> usize {
-    if mode.starts_with("shared_") { 1 } else { ALONE_ONE_IN.min(sessions.div_ceil(100)) }
+    if mode.starts_with("shared") { 1 } else { ALONE_ONE_IN.min(sessions.div_ceil(100)) }
 }
 
 /// Runs the bench.
@@ -143,7 +143,8 @@ fn print(result: &NodeResult) {
         "{:<14} {:>11} {:>10} {:>8} {:>10} {:>8} {:>9} {:>12} {:>10} {:>12}",
         "mode", "audience", "events", "% sent", "bytes", "ratio", "CPU µs", "of it shared", "state KiB", "shared MiB",
     );
-    for (name, told) in mode::NAMES.iter().filter_map(|name| result.modes.get_key_value(*name)) {
+    for name in mode::in_order(result.modes.keys()) {
+        let told = &result.modes[name];
         for (index, cost) in [&told.all].into_iter().chain(&told.by_audience).enumerate() {
             print!(
                 "{:<14} {:>11} {:>10} {:>8.2} {:>10.1} {:>8.2} {:>9.3} {:>12.3}",

@@ -28,6 +28,7 @@ pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
 pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
 pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
+pub(crate) use zstd::zstd_error;
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 pub use zstd_dict::ZstdDictCompressor;
 

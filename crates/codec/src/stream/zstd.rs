@@ -68,7 +68,7 @@ fn check_window_log(window_log: u32) -> Result<(), CodecError> {
     check_param("zstd window_log", window_log.into(), 10, 27)
 }
 
-pub(super) fn zstd_error(code: ErrorCode) -> CodecError {
+pub(crate) fn zstd_error(code: ErrorCode) -> CodecError {
     CodecError::Zstd { name: zstd_safe::get_error_name(code) }
 }
 

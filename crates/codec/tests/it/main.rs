@@ -1,6 +1,8 @@
 //! Properties of the codec, checked with independent decoders: eetf for terms, miniz_oxide and ruzstd for streams.
 
 #[cfg(feature = "stream")]
+mod arm;
+#[cfg(feature = "stream")]
 mod context_pool;
 #[cfg(feature = "stream")]
 mod deflate;
