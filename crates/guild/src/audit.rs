@@ -43,6 +43,8 @@ pub struct AuditQuery {
     pub user_id: Option<UserId>,
     /// Of this kind only.
     pub action: Option<AuditAction>,
+    /// Of this object only.
+    pub target_id: Option<Id<()>>,
     /// Older than this one.
     pub before: Option<Id<()>>,
     /// Newer than this one: oldest first then, else newest first.
@@ -405,6 +407,7 @@ impl Guild {
         let is_meant = |entry: &&Arc<AuditEntry>| {
             query.user_id.is_none_or(|user_id| entry.user_id == user_id)
                 && query.action.is_none_or(|action| entry.action == action)
+                && query.target_id.is_none_or(|target_id| entry.target_id == Some(target_id))
                 && query.before.is_none_or(|before| entry.id < before)
                 && !is_over(now.unix, entry.id)
         };

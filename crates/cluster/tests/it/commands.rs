@@ -296,8 +296,8 @@ pub fn commands() -> Vec<Command> {
         ReadBan => Command::ReadBan(id(7));
         ListBans => Command::ListBans(Page::Before(id(7), 1_000));
         ReadAuditLog => Command::ReadAuditLog(AuditQuery {
-            user_id: Some(id(7)), action: Some(AuditAction::GuildUpdate), before: Some(id(95)), after: Some(id(94)),
-            limit: 100,
+            user_id: Some(id(7)), action: Some(AuditAction::GuildUpdate), target_id: Some(id(7)), before: Some(id(95)),
+            after: Some(id(94)), limit: 100,
         });
         CreateInvite => Command::CreateInvite(id(100), Box::new(NewInvite {
             code: InviteCode::new(5), max_age_s: 60, max_uses: 1, temporary: true, is_unique: true,

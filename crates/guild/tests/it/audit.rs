@@ -94,6 +94,8 @@ fn pages_and_filters() {
     assert_eq!(actions(&of_ana), [MemberBanRemove]);
     let bans = list(&mut world, AuditQuery { action: Some(MemberBanAdd), ..all() });
     assert_eq!(bans.len(), 2);
+    let about = |target: UserId| AuditQuery { target_id: Some(target.cast()), ..all() };
+    assert_eq!((list(&mut world, about(EVE)).len(), list(&mut world, about(BOB)).len()), (3, 0));
     let refused = world.by(ANA, Command::ReadAuditLog(all()));
     assert_eq!(refused.unwrap_err(), Refusal::MissingPermissions);
 }

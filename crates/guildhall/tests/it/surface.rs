@@ -5,6 +5,7 @@ mod bans;
 mod directs;
 mod doors;
 mod expressions;
+mod fields;
 mod invites;
 mod matrix;
 mod permissions;

@@ -1,7 +1,8 @@
 //! Upstream's description of its REST objects, and what in an answer or an event does not fit it.
 //!
 //! Owns        the reader of `data/upstream/fields.json`; the keys that events do not have; the known deviations.
-//! Doors       `check_answer` and `check_event`, which the test node calls for everything that it receives.
+//! Doors       `check_answer` and `check_event`, which the test node calls for everything that it receives; `requests`
+//!             and `properties` for the test of request fields.
 
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -67,6 +68,26 @@ pub fn check_event(name: &str, body: &Value) {
     let Some((_, expected)) = EVENTS.iter().find(|(of, _)| *of == name) else { return };
     let faults = Judge { of_event: true }.faults(expected, body, "");
     assert!(faults.is_empty(), "{name}: {faults:#?} in {body}");
+}
+
+/// The routes with fields: `METHOD /path`, the media type and type of a body, and the names of its query. A body that
+/// is an object without a name is named after its route.
+pub fn requests() -> impl Iterator<Item = (&'static str, Option<(&'static str, String)>, Vec<&'static str>)> {
+    let routes = DATA["routes"].as_object().expect("routes").iter();
+    routes.filter_map(|(route, described)| {
+        let media = ["application/json", "multipart/form-data"].into_iter();
+        let body = media.filter_map(|media| Some((media, described["body"].get(media)?))).next();
+        let body = body.map(|(media, of)| (media, of.as_str().map_or_else(|| route.clone(), str::to_owned)));
+        let query: Vec<&str> = described["query"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        (body.is_some() || !query.is_empty()).then_some((route.as_str(), body, query))
+    })
+}
+
+/// The fields of a schema, or of the nameless body of a route, with their types.
+pub fn properties(name: &str) -> Option<serde_json::Map<String, Value>> {
+    let of_schema = DATA["schemas"][name]["properties"].as_object();
+    let of_route = || DATA["routes"][name]["body"].as_object()?.values().find_map(Value::as_object);
+    of_schema.or_else(of_route).cloned()
 }
 
 /// Upstream's description of a route, by its path behind the version; literal segments before variable ones.
@@ -162,7 +183,7 @@ fn fault(at: &str, expected: &str, value: &Value) -> Fault {
 }
 
 /// The parts between ` | ` outside of brackets.
-fn alternatives(expected: &str) -> Vec<&str> {
+pub fn alternatives(expected: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, byte) in expected.bytes().enumerate() {
         match byte {

@@ -132,7 +132,8 @@ pub(super) async fn bulk(Call { api, caller, params }: Call, input: JsonRequest)
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure);
     let read = input.read(&api, permit, BodyLimits::FORM, |form| {
         let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
-        Some((user_ids?, delete_message_s(form)))
+        let delete_message_s = delete_message_s(form);
+        Some((user_ids?, delete_message_s))
     });
     let (user_ids, delete_message_s) = read.await?;
     let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
@@ -158,7 +159,8 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
         let nick = form.optional("nick", super::members::nick_text);
         let roles: Vec<RoleId> = form.optional("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).unwrap_or_default();
         let mute = form.optional("mute", form::boolean).unwrap_or(false);
-        Some((token?, nick, roles, mute, form.optional("deaf", form::boolean).unwrap_or(false)))
+        let deaf = form.optional("deaf", form::boolean).unwrap_or(false);
+        Some((token?, nick, roles, mute, deaf))
     });
     let (token, nick, roles, mute, deaf) = read.await?;
     let invalid = || ApiError::coded(StatusCode::FORBIDDEN, 50025, "Invalid OAuth2 access token");

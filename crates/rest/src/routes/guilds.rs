@@ -168,6 +168,7 @@ pub(super) async fn audit_log(Call { api, caller, params }: Call, query: Query) 
         Some(AuditQuery {
             user_id: form.optional("user_id", form::id),
             action: form.optional("action_type", audit_action),
+            target_id: form.optional("target_id", form::id),
             before: form.optional("before", form::id),
             after: form.optional("after", form::id),
             limit: form.optional("limit", |v| form::integer(v, 1, AUDIT_PAGE_MAX)).unwrap_or(AUDIT_PAGE) as usize,

@@ -46,8 +46,19 @@ pub(crate) fn new_message(
     uploads: &[usize],
     channel_id: ChannelId,
 ) -> Result<(NewMessage, Vec<FileForm>), ApiError> {
+    let (message, files, ()) = new_message_with(body, uploads, channel_id, |_| ())?;
+    Ok((message, files))
+}
+
+/// As `new_message`, with other fields of the same form.
+pub(crate) fn new_message_with<T>(
+    body: &Value,
+    uploads: &[usize],
+    channel_id: ChannelId,
+    others: impl FnOnce(&mut Form<'_>) -> T,
+) -> Result<(NewMessage, Vec<FileForm>, T), ApiError> {
     let mut files = Vec::new();
-    let message = form::object(body, |form| {
+    let (message, others) = form::object(body, |form| {
         let content = form.optional("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).unwrap_or_default();
         // `embed` is how API version 9 clients still say it.
         let embeds = match form.optional("embeds", embeds) {
@@ -81,7 +92,7 @@ pub(crate) fn new_message(
             reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
         };
         refuse_unsupported(form);
-        Some(message)
+        Some((message, others(form)))
     })?;
     let has_files = !message.attachments.is_empty() || !uploads.is_empty();
     let has_rest = has_files || !message.sticker_ids.is_empty();
@@ -89,7 +100,7 @@ pub(crate) fn new_message(
     if message.content.trim().is_empty() && !has_rich && !has_rest {
         return Err(Refusal::EmptyMessage.into());
     }
-    Ok((message, files))
+    Ok((message, files, others))
 }
 
 /// Reads changes to a message, with which the files of these numbers came. A key that is present with null clears.

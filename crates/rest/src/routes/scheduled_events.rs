@@ -3,7 +3,7 @@
 use super::{Call, PathParams, guilds::guild_of_path};
 use crate::{
     auth::Caller,
-    body::{BodyLimits, JsonRequest},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
@@ -16,12 +16,18 @@ use axum::{
 };
 use guildhall_guild::{GuildReply, NewScheduledEvent, Refusal, ScheduledEventContent, request};
 use guildhall_media::{HeldPictures, Picture, PictureRule, hash_of};
-use guildhall_model::{Id, Permissions, ScheduledEvent, from_gateway::ScheduledEventBody};
+use guildhall_model::{
+    Id, Permissions, ScheduledEvent, UserId,
+    from_gateway::{MemberBody, ScheduledEventBody, UserBody},
+};
 use guildhall_store::{PictureOwner, event_picture};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const METADATA_BYTES_MAX: usize = 1024;
+const FOLLOWERS_PAGE: i64 = 100;
+/// Of a follower's `response`, the only value here.
+const INTERESTED: u8 = 1;
 
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
@@ -80,27 +86,26 @@ fn content(
             }
         }
     }
+    let channel_id = form.nullable("channel_id", form::id);
+    let description = form.nullable("description", |v| form::text(v, 0, 1000));
+    let end = form.nullable("scheduled_end_time", form::timestamp);
+    let metadata = form.nullable("entity_metadata", metadata);
     let content = ScheduledEventContent {
-        channel_id: form.nullable("channel_id", form::id).unwrap_or(before.and_then(|before| before.channel_id)),
-        name: name.or_else(|| before.map(|before| before.name.clone()))?,
-        description: form
-            .nullable("description", |v| form::text(v, 0, 1000))
-            .unwrap_or_else(|| before.and_then(|before| before.description.clone())),
-        scheduled_start_time: start.or(before.map(|before| before.scheduled_start_time))?,
-        scheduled_end_time: form
-            .nullable("scheduled_end_time", form::timestamp)
-            .unwrap_or(before.and_then(|before| before.scheduled_end_time)),
+        channel_id: channel_id.unwrap_or(before.and_then(|before| before.channel_id)),
+        description: description.unwrap_or_else(|| before.and_then(|before| before.description.clone())),
+        scheduled_end_time: end.unwrap_or(before.and_then(|before| before.scheduled_end_time)),
         privacy_level: 2,
         // A new event is scheduled, whatever its form says, as upstream.
         status: match before {
             None => ScheduledEvent::SCHEDULED,
             Some(before) => form.optional("status", |v| number(v, 4)).unwrap_or(before.status),
         },
-        entity_type: entity_type.or(before.map(|before| before.entity_type))?,
-        entity_metadata: form
-            .nullable("entity_metadata", metadata)
-            .unwrap_or_else(|| before.and_then(|before| before.entity_metadata.clone())),
+        entity_metadata: metadata.unwrap_or_else(|| before.and_then(|before| before.entity_metadata.clone())),
         image: hash_of(&picture).unwrap_or_else(|| before.and_then(|before| before.image.clone())),
+        // Now all was read.
+        name: name.or_else(|| before.map(|before| before.name.clone()))?,
+        scheduled_start_time: start.or(before.map(|before| before.scheduled_start_time))?,
+        entity_type: entity_type.or(before.map(|before| before.entity_type))?,
     };
     Some((content, picture))
 }
@@ -177,17 +182,44 @@ pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusC
         .await
 }
 
-pub(super) async fn list_followers(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
+/// Accounts that follow an event, by ascending id; with `before`, those nearest to it.
+pub(super) async fn list_followers(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
+    let (limit, before, after, with_member) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, FOLLOWERS_PAGE)).unwrap_or(FOLLOWERS_PAGE) as usize;
+        let before: Option<UserId> = form.optional("before", form::id);
+        let after = form.optional("after", form::id).unwrap_or(UserId::new(0));
+        Some((limit, before, after, form.optional("with_member", form::boolean).unwrap_or(false)))
+    })?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let event = find(&guild, &params)?;
-    let mut users = Vec::new();
-    for user_id in event.followers.iter().take(100) {
-        if let Some(user) = api.node.user(*user_id).await? {
-            let user = guildhall_model::from_gateway::UserBody::from(&*user).for_rest();
-            users.push(json!({"guild_scheduled_event_id": event.id, "user": user}));
+    let followers = &event.followers;
+    let page = match before {
+        Some(before) => {
+            let end = followers.partition_point(|id| *id < before);
+            &followers[end.saturating_sub(limit)..end]
         }
+        None => {
+            let start = followers.partition_point(|id| *id <= after);
+            &followers[start..followers.len().min(start + limit)]
+        }
+    };
+    let members = match with_member {
+        true => Some(api.request(&caller, guild.structure.id(), request::ReadMembers).await?),
+        false => None,
+    };
+    let mut bodies = Vec::with_capacity(page.len());
+    for user_id in page {
+        let Some(user) = api.node.user(*user_id).await? else { continue };
+        let mut body = json!({
+            "guild_scheduled_event_id": event.id, "user_id": user.id, "response": INTERESTED,
+            "user": UserBody::from(&*user).for_rest(),
+        });
+        if let Some(entry) = members.as_ref().and_then(|members| members.entry(*user_id)) {
+            body["member"] = json!(MemberBody::from(&*entry.member).for_rest());
+        }
+        bodies.push(body);
     }
-    Ok(Json(users).into_response())
+    Ok(Json(bodies).into_response())
 }
 
 pub(super) async fn follow(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

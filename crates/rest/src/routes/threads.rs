@@ -6,7 +6,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
-    form::{self, FieldError, FieldErrors, Form},
+    form::{self, FieldError, Form},
     permit::ReadPermit,
     state::Api,
 };
@@ -105,13 +105,25 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
     let parent = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, parent).await?;
     let input = request.read(&api, permit, parent, api.may_attach(&caller, parent, None)).await?;
-    let mut new = form::object(&input.value, |form| new_thread(form, None))?;
-    if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
-        let read = message_form::new_message(message, &input.uploads.numbers(), parent);
-        let (mut message, files) = read.map_err(|error| match error {
-            ApiError::Form(faults) => FieldErrors::within("message", faults).into(),
-            other => other,
-        })?;
+    let mut refused = None;
+    let (mut new, message) = form::object(&input.value, |form| {
+        let new = new_thread(form, None);
+        let message = form.optional("message", |value| {
+            match message_form::new_message(value, &input.uploads.numbers(), parent) {
+                Ok(read) => Ok(Some(read)),
+                Err(ApiError::Form(faults)) => Err(faults),
+                Err(error) => {
+                    refused = Some(error);
+                    Ok(None)
+                }
+            }
+        });
+        Some((new?, message.flatten()))
+    })?;
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    if let Some((mut message, files)) = message {
         message_form::need_bot(&message, caller.bot)?;
         let kept = input.uploads.keep(&api.media, parent, &files).await?;
         kept.put_into(&mut message);

@@ -219,12 +219,12 @@ pub(super) async fn execute(
         Some((wait, thread_id(form)))
     })?;
     let numbers = input.uploads.numbers();
-    let (mut message, files) = message_form::new_message(&input.value, &numbers, ChannelId::new(0))?;
-    let (username, avatar, thread_name, applied_tags) = form::object(&input.value, |form| {
+    let read = message_form::new_message_with(&input.value, &numbers, ChannelId::new(0), |form| {
         let username = form.optional("username", name);
         let thread_name = form.optional("thread_name", |v| form::name(v, 1, channel_form::NAME_CHARS_MAX));
-        Some((username, form.optional("avatar_url", avatar_url), thread_name, applied_tags(form)))
-    })?;
+        (username, form.optional("avatar_url", avatar_url), thread_name, applied_tags(form))
+    });
+    let (mut message, files, (username, avatar, thread_name, applied_tags)) = read?;
     if message.reply_to.is_some() {
         let fault = FieldError::new("UNSUPPORTED", "A webhook answers no messages.");
         return Err(form::FieldErrors::at("message_reference", fault).into());

@@ -31,7 +31,7 @@ fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
 pub struct Form(Vec<u8>);
 
 impl Form {
-    fn json(payload: &Value) -> Self {
+    pub fn json(payload: &Value) -> Self {
         let head =
             b"--XX\r\nContent-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json\r\n\r\n";
         Self([head, payload.to_string().as_bytes(), b"\r\n"].concat())
