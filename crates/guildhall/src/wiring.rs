@@ -6,6 +6,7 @@
 use crate::cluster::ClusterAccounts;
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use guildhall_accounting::TraceHandle;
 use guildhall_backend::{Gateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
@@ -15,10 +16,11 @@ use guildhall_net::{
     AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock,
     Upstream,
 };
-use guildhall_node::{AuthError, Node, RelaySink};
-use guildhall_partition::{Account, AuthFailure, AuthPurpose};
+use guildhall_node::{AuthError, Node, RelaySink, SettingsKind};
+use guildhall_partition::{Account, AuthFailure, AuthPurpose, OwnData};
 use guildhall_rest::{SessionStartLimit, SessionStarts};
 use guildhall_session::session_partition;
+use guildhall_store::StoreError;
 use std::{
     future::ready,
     net::{IpAddr, SocketAddr},
@@ -112,6 +114,11 @@ async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account
     Ok(Account { user: account.user, guilds, token: account.token, expires_at: account.expires_at, admission: None })
 }
 
+async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
+    let settings = node.settings_proto(user_id, SettingsKind::Preloaded).await?;
+    Ok(OwnData { directs: node.directs_of_user(user_id).await?, settings_proto: STANDARD.encode(settings).into() })
+}
+
 impl Upstream for NodeUpstream {
     fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer) {
         let (node, checks, accounts) = (self.node.clone(), self.checks.clone(), self.accounts.clone());
@@ -159,9 +166,9 @@ impl Upstream for NodeUpstream {
         let (node, checks) = (self.node.clone(), self.checks.clone());
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
-            match node.directs_of_user(user_id).await {
-                Ok(directs) => answer.send(directs),
-                Err(error) => tracing::warn!(%error, "an account's direct messages could not be read"),
+            match own_data(&node, user_id).await {
+                Ok(own) => answer.send(own),
+                Err(error) => tracing::warn!(%error, "an account's direct messages and settings could not be read"),
             }
         });
     }

@@ -4,8 +4,8 @@
 //!             again, except for messages: their client gets nothing, and requests them again.
 
 use crate::mailbox::{Mailbox, PartitionCommand};
-use guildhall_model::{Direct, GuildId, Message};
-use guildhall_partition::{Account, AuthFailure};
+use guildhall_model::{GuildId, Message};
+use guildhall_partition::{Account, AuthFailure, OwnData};
 use guildhall_stdx::SlotKey;
 use std::sync::Arc;
 
@@ -69,10 +69,10 @@ impl DirectsAnswer {
         Self { mailbox, session, is_sent: false }
     }
 
-    /// Sends the direct messages to the partition.
-    pub fn send(mut self, directs: Vec<Direct>) {
+    /// Sends the direct messages and the settings to the partition.
+    pub fn send(mut self, own: OwnData) {
         self.is_sent = true;
-        self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: Some(directs) });
+        self.mailbox.send(PartitionCommand::Directs { session: self.session, own: Some(own) });
     }
 }
 
@@ -80,7 +80,7 @@ impl Drop for DirectsAnswer {
     /// The upstream could not read them: the client may try again.
     fn drop(&mut self) {
         if !self.is_sent {
-            self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: None });
+            self.mailbox.send(PartitionCommand::Directs { session: self.session, own: None });
         }
     }
 }

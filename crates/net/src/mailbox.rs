@@ -10,9 +10,9 @@
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_accounting::{Durations, TraceHandle};
 use guildhall_guild_protocol::{Published, ToRelay, Whose};
-use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
+use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, RecentLoss,
+    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, OwnData, Partition, PartitionConfig, RecentLoss,
 };
 use guildhall_stdx::{Now, SlotKey};
 use std::{
@@ -67,7 +67,7 @@ pub enum PartitionCommand {
     /// The answer to `Output::FetchMessages`.
     Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
     /// The answer to `Output::FetchDirects`; none: they could not be read.
-    Directs { session: SlotKey, directs: Option<Vec<Direct>> },
+    Directs { session: SlotKey, own: Option<OwnData> },
     /// A connection whose session lives on this partition.
     Moved { socket: MovedSocket, conn: Box<MovingConn> },
     /// An account joined a guild.

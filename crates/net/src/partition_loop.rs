@@ -257,7 +257,7 @@ impl PartitionLoop {
             PartitionCommand::Messages { session, guild_id, messages } => {
                 partition.handle_messages(now, session, guild_id, &messages, sockets);
             }
-            PartitionCommand::Directs { session, directs } => partition.handle_directs(now, session, directs, sockets),
+            PartitionCommand::Directs { session, own } => partition.handle_directs(now, session, own, sockets),
             PartitionCommand::Joined { user_id, guild_id } => partition.handle_joined(now, user_id, guild_id),
             PartitionCommand::UserChanged(user) => partition.handle_user_changed(now, &user, sockets),
             PartitionCommand::TakeBackUpgrades { count } => {

@@ -5,7 +5,8 @@
 //! Doors       `Node::settings_proto`, `Node::update_settings_proto`, `Node::remove_settings_proto`.
 //! Invariants  S1 a change replaces the top-level fields that it has and leaves the others. S2 each change increases
 //!             the data version by one, and nothing else changes it. (tests `s1_*`, `s2_*`)
-//! Limits      `SETTINGS_BYTES_MAX` stored bytes; a change that needs more is refused. One change at a time on a node.
+//! Limits      `SETTINGS_BYTES_MAX` stored bytes; a change that needs more is refused. One change at a time on a node;
+//!             `ATTEMPTS_MAX` if other nodes change the same settings.
 //!             Spec  docs/protocol/choices.md "Settings of user accounts".
 
 use crate::Node;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 const KIND: &str = "settings-proto";
 /// Bytes of one kind of settings.
 pub const SETTINGS_BYTES_MAX: usize = 64 << 10;
+/// Of a change: other nodes may change the same settings.
+const ATTEMPTS_MAX: u32 = 10;
 /// Field of the settings: the message `versions`.
 const VERSIONS: u64 = 1;
 /// Field of `versions`.
@@ -47,6 +50,8 @@ pub enum SettingsUpdate {
     Malformed,
     /// The settings would have more than `SETTINGS_BYTES_MAX` bytes.
     TooLarge,
+    /// Other nodes changed them all the time: the client may try again.
+    Contended,
 }
 
 fn record_id(user_id: UserId, kind: SettingsKind) -> [u8; 9] {
@@ -77,18 +82,24 @@ impl Node {
         required_version: Option<u64>,
     ) -> Result<SettingsUpdate, StoreError> {
         let _one_at_a_time = self.inner.settings_lock.lock().await;
-        let before = self.settings_proto(user_id, kind).await?;
-        let version = data_version(&before);
-        if required_version.is_some_and(|required| required != version) {
-            return Ok(SettingsUpdate::OutOfDate(before));
+        let id = record_id(user_id, kind);
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.inner.store.record(KIND, &id).await?;
+            let before = stored.as_deref().unwrap_or_default();
+            let version = data_version(before);
+            if required_version.is_some_and(|required| required != version) {
+                return Ok(SettingsUpdate::OutOfDate(before.to_vec()));
+            }
+            let Some(after) = changed(before, change, version + 1) else { return Ok(SettingsUpdate::Malformed) };
+            if after.len() > SETTINGS_BYTES_MAX {
+                return Ok(SettingsUpdate::TooLarge);
+            }
+            if self.inner.store.swap_record(KIND, &id, stored.as_deref(), Some(&after)).await? {
+                self.announce_settings(user_id, kind, &after);
+                return Ok(SettingsUpdate::Updated(after));
+            }
         }
-        let Some(after) = changed(&before, change, version + 1) else { return Ok(SettingsUpdate::Malformed) };
-        if after.len() > SETTINGS_BYTES_MAX {
-            return Ok(SettingsUpdate::TooLarge);
-        }
-        self.inner.store.put_record(KIND, &record_id(user_id, kind), &after).await?;
-        self.announce_settings(user_id, kind, &after);
-        Ok(SettingsUpdate::Updated(after))
+        Ok(SettingsUpdate::Contended)
     }
 
     /// Removes all settings of an account.

@@ -21,12 +21,12 @@ use crate::{
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{PartitionId, Redaction, SessionChange};
 use guildhall_model::{
-    AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
+    AccountKind, CloseCode, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Relay, ReplayDecision, Replayed};
 use guildhall_session::{
-    Dispatch, NewSession, PendingReady, Session, bot_ready, resumed, session_partition, user_ready,
+    Dispatch, NewSession, OwnData, PendingReady, Session, bot_ready, resumed, session_partition, user_ready,
 };
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
@@ -211,7 +211,7 @@ impl Partition {
                 let has_directs = session.is_first_shard();
                 session.pending_ready = Some(Box::new(PendingReady {
                     waiting_count: guilds_count + usize::from(has_directs),
-                    directs: (!has_directs).then(Vec::new),
+                    own: (!has_directs).then(OwnData::default),
                     unavailable: Vec::new(),
                     views: Vec::new(),
                     deadline,
@@ -324,18 +324,18 @@ impl Partition {
         self.relays.get(guild_id, index).map(|entry| &entry.relay)
     }
 
-    /// Handles the answer to `Output::FetchDirects`. None: the direct messages could not be read.
-    pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, directs))
+    /// Handles the answer to `Output::FetchDirects`. None: they could not be read.
+    pub fn handle_directs(&mut self, now: Now, key: SlotKey, own: Option<OwnData>, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, own))
     }
 
-    fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, directs: Option<Vec<Direct>>) {
+    fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, own: Option<OwnData>) {
         let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
         // The session may have ended, or sent READY at its deadline.
-        if let Some(pending_ready) = pending_ready.filter(|pending_ready| pending_ready.directs.is_none()) {
-            match directs {
-                Some(directs) => {
-                    pending_ready.directs = Some(directs);
+        if let Some(pending_ready) = pending_ready.filter(|pending_ready| pending_ready.own.is_none()) {
+            match own {
+                Some(own) => {
+                    pending_ready.own = Some(own);
                     pending_ready.waiting_count = pending_ready.waiting_count.saturating_sub(1);
                     self.core.finish_pending_ready(turn, key);
                 }
@@ -501,10 +501,10 @@ impl Core {
         else {
             return;
         };
-        let directs = pending_ready.directs.unwrap_or_default();
+        let own = pending_ready.own.unwrap_or_default();
         let url = &self.config.resume_gateway_url;
         let (ready, supplemental) =
-            user_ready(session, pending_ready.views, directs, url, self.config.hidden_channels, turn.now.unix);
+            user_ready(session, pending_ready.views, own, url, self.config.hidden_channels, turn.now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

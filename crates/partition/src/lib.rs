@@ -47,6 +47,7 @@ pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use context_budget::ContextMoves;
 pub use counters::{Closes, Counters};
+pub use guildhall_session::OwnData;
 pub use guilds::Delivery;
 pub use handover::{HandOver, RecentLoss};
 pub use partition::Partition;

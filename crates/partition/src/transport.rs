@@ -159,7 +159,8 @@ pub enum Output {
         guild_id: GuildId,
         messages: Vec<(ChannelId, MessageId)>,
     },
-    /// Read an account's direct messages; the answer goes to `Partition::handle_directs`.
+    /// Read an account's direct messages and the settings of its clients; the answer goes to
+    /// `Partition::handle_directs`.
     FetchDirects {
         /// The session whose READY waits for them.
         session: SlotKey,

@@ -16,7 +16,9 @@ mod snapshot;
 pub use dispatch::{Dispatch, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, session_partition};
-pub use ready::{GuildLoss, bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
+pub use ready::{
+    GuildLoss, OwnData, bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready,
+};
 pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use session::{
     MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,

@@ -50,13 +50,22 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     Dispatch::local(session.encoding, EventName::Ready, &body, None)
 }
 
+/// What READY of a user account has of the account itself.
+#[derive(Clone, Debug, Default)]
+pub struct OwnData {
+    /// Direct messages that the account has not closed.
+    pub directs: Vec<Direct>,
+    /// Base64 of the settings that its clients store; empty if there are none.
+    pub settings_proto: Box<str>,
+}
+
 /// READY of a user account, with its guilds and direct messages. For clients with the capability for prioritized READY,
 /// also READY_SUPPLEMENTAL.
 #[must_use]
 pub fn user_ready(
     session: &Session,
     views: Vec<(GuildReplica, GuildView)>,
-    directs: Vec<Direct>,
+    own: OwnData,
     resume_gateway_url: &Arc<str>,
     hidden: HiddenChannels,
     now: Timestamp,
@@ -72,7 +81,7 @@ pub fn user_ready(
         large_threshold: session.large_threshold(),
         missing: session.guilds.ids().filter(|id| !views.iter().any(|(replica, _)| replica.id() == *id)).collect(),
         views,
-        directs,
+        own,
         resume_gateway_url: resume_gateway_url.clone(),
         hidden,
         now,
@@ -102,7 +111,7 @@ struct ReadyState {
     large_threshold: u16,
     missing: Vec<GuildId>,
     views: Vec<(GuildReplica, GuildView)>,
-    directs: Vec<Direct>,
+    own: OwnData,
     resume_gateway_url: Arc<str>,
     hidden: HiddenChannels,
     /// Time at which the data was collected.
@@ -137,7 +146,8 @@ impl ReadyState {
                 }],
             },
             guilds: views.chain(missing).collect(),
-            directs: &self.directs,
+            directs: &self.own.directs,
+            settings_proto: &self.own.settings_proto,
         })
     }
 }

@@ -10,6 +10,7 @@
 use crate::{
     dispatch::Dispatch,
     guilds::{GuildEntry, Guilds, Membership},
+    ready::OwnData,
     replay::ReplayBuffer,
     shared_log::{SharedLog, Size},
     snapshot::{MembershipSnapshot, PLATFORMS, SessionSnapshot},
@@ -20,7 +21,7 @@ use guildhall_guild_protocol::{
     SessionPresence, Viewer, memory::user_heap,
 };
 use guildhall_model::{
-    AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User, UserId,
+    AccountKind, Capabilities, GuildId, Intents, Platform, User, UserId,
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{SubscriptionMask, UserSubscriptions};
@@ -44,10 +45,10 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
 pub struct PendingReady {
-    /// Guilds that have not answered, plus one while the direct messages have not been loaded.
+    /// Guilds that have not answered, plus one while `own` has not been loaded.
     pub waiting_count: usize,
-    /// Direct messages of the account; none until they are loaded.
-    pub directs: Option<Vec<Direct>>,
+    /// None until it is loaded.
+    pub own: Option<OwnData>,
     /// Guilds that answered that they are unavailable.
     pub unavailable: Vec<GuildId>,
     /// Replicas and views of the guilds that answered.

@@ -23,7 +23,7 @@ use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, To
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, HandOver, Leaving, MovingConn, Output,
-    Partition, PartitionConfig, RecentLoss, ResumeFault,
+    OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
@@ -508,7 +508,8 @@ impl TestCluster {
             });
             let directs: Vec<_> = directs.filter(|direct| direct.is_open_for(user_id)).collect();
             let TestPartition { partition, link, .. } = &mut self.partitions[index];
-            partition.handle_directs(now, session, (!self.outages.contains(&Outage::Directs)).then_some(directs), link);
+            let own = OwnData { directs, ..OwnData::default() };
+            partition.handle_directs(now, session, (!self.outages.contains(&Outage::Directs)).then_some(own), link);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
-use guildhall_partition::{Account, ConnParams, Delivery, Output, Partition};
+use guildhall_partition::{Account, ConnParams, Delivery, Output, OwnData, Partition};
 use guildhall_stdx::{Now, Rng, SlotKey, heap::Held};
 use std::{
     collections::{HashMap, VecDeque},
@@ -409,7 +409,7 @@ impl PartitionThread {
                 Output::Authenticate { .. } | Output::FetchMessages { .. } => {}
                 Output::FetchDirects { session, .. } => {
                     let now = self.clock.now();
-                    self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
+                    self.partition.handle_directs(now, session, Some(OwnData::default()), &mut self.link);
                 }
                 // The bench would wait for this session for ever.
                 Output::IdentifyRefused(refused) => bail!("a session was refused: {refused:?}"),

@@ -89,6 +89,36 @@ fn no_change_of_an_account_is_lost() {
 }
 
 #[test]
+fn no_command_and_no_setting_is_lost() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    const BOT: &str = "7000";
+    first.backend().put(&format!("/users/{BOT}"), json!({"username": "bot", "bot": true}), 201);
+    let bot = format!("Bot {}", first.backend().token(BOT));
+    let ana = first.backend().token(ANA);
+    let [mut here, mut there] = [&first, &second].map(|node| Http::new(node.addr, &bot));
+    let commands = format!("/api/v10/applications/{BOT}/commands");
+    for round in 0..20 {
+        let [one, other] = ["a", "b"].map(|name| json!({"name": format!("{name}{round}"), "description": "d"}));
+        let answers = at_once(ask(&mut here, "POST", &commands, one), ask(&mut there, "POST", &commands, other));
+        assert_eq!(answers.each_ref().map(|answer| answer.status), [201, 201], "{answers:?}");
+    }
+    let stored = there.request("GET", &commands, None).expect("it answers").body;
+    assert_eq!(stored.as_array().map(Vec::len), Some(40), "{stored}");
+
+    // Each change increases the version by one, whatever node it is made at.
+    let [mut here, mut there] = [&first, &second].map(|node| Http::new(node.addr, &ana));
+    let settings = "/api/v10/users/@me/settings-proto/1";
+    for _ in 0..20 {
+        let [one, other] = ["EgFh", "EgFi"].map(|settings| json!({"settings": settings}));
+        let answers = at_once(ask(&mut here, "PATCH", settings, one), ask(&mut there, "PATCH", settings, other));
+        assert_eq!(answers.each_ref().map(|answer| answer.status), [200, 200], "{answers:?}");
+    }
+    let stored = there.request("GET", settings, None).expect("it answers").body;
+    assert!(stored["settings"].as_str().is_some_and(|text| text.starts_with("CgIYKBIB")), "version 40: {stored}");
+}
+
+#[test]
 fn no_deletion_is_undone() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);

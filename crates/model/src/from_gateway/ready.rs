@@ -52,7 +52,6 @@ pub struct BotReadyBody<'a> {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReadyConstants {
     relationships: Nothing,
-    user_settings_proto: &'static str,
     connected_accounts: Nothing,
     guild_join_requests: Nothing,
     experiments: Nothing,
@@ -76,7 +75,6 @@ impl Default for ReadyConstants {
     fn default() -> Self {
         Self {
             relationships: [],
-            user_settings_proto: "",
             connected_accounts: [],
             guild_join_requests: [],
             experiments: [],

@@ -67,6 +67,8 @@ pub struct UserReady<'a, G> {
     pub guilds: Vec<ReadyGuild<'a, G>>,
     /// Direct messages that the account has not closed.
     pub directs: &'a [Direct],
+    /// Base64 of the settings that the account's clients store; empty if there are none.
+    pub settings_proto: &'a str,
 }
 
 impl<'a, G> UserReady<'a, G> {
@@ -113,6 +115,7 @@ impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
             read_state: EmptyArray::versioned_if(has(Capabilities::VERSIONED_READ_STATES)),
             user_guild_settings: EmptyArray::versioned_if(has(Capabilities::VERSIONED_USER_GUILD_SETTINGS)),
             user_settings: (!has(Capabilities::USER_SETTINGS_PROTO)).then_some(Empty {}),
+            user_settings_proto: self.settings_proto,
             notes: (!has(Capabilities::LAZY_USER_NOTES)).then_some(Empty {}),
             constants: ReadyConstants::default(),
         };
@@ -145,6 +148,7 @@ struct Ready<'r, 'a, G> {
     user_guild_settings: EmptyArray,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_settings: Option<Empty>,
+    user_settings_proto: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Empty>,
     #[serde(flatten)]

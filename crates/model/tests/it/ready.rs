@@ -36,6 +36,7 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
             ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot },
         ],
         directs: &[],
+        settings_proto: "CgIYAQ==",
     }
 }
 
@@ -50,7 +51,7 @@ fn common_json(world: &World) -> Value {
         "session_type": "normal",
         "sessions": [{"session_id": "5f0c0d4ae1b84a6c", "status": "idle", "activities": [], "hidden_activities": [],
             "client_info": {"client": "desktop", "os": "Linux", "version": 0}}],
-        "private_channels": [], "relationships": [], "user_settings_proto": "", "connected_accounts": [],
+        "private_channels": [], "relationships": [], "user_settings_proto": "CgIYAQ==", "connected_accounts": [],
         "guild_join_requests": [], "experiments": [], "guild_experiments": [], "game_relationships": [],
         "linked_users": [], "friend_suggestion_count": 0, "api_code_version": 1, "explicit_content_scan_version": 0,
         "country_code": "US", "analytics_token": "none", "auth_session_id_hash": "none",

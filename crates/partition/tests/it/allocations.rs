@@ -5,7 +5,8 @@ use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
-    Account, Closed, Compression, ConnParams, Delivery, Output, Partition, PartitionConfig, StreamCodec, Transport,
+    Account, Closed, Compression, ConnParams, Delivery, Output, OwnData, Partition, PartitionConfig, StreamCodec,
+    Transport,
 };
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -116,7 +117,7 @@ impl Crowd {
                         self.guild.handle_relay(now, message);
                     }
                     Output::FetchDirects { session, .. } => {
-                        self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
+                        self.partition.handle_directs(now, session, Some(OwnData::default()), &mut self.link);
                     }
                     _ => {}
                 }

@@ -30,6 +30,8 @@ const RECORDS: &str = "commands";
 /// Most commands of each type, as upstream: for chat, for users, for messages, and the entry point.
 const TYPES: [(u8, usize); 4] = [(1, 100), (2, 15), (3, 15), (4, 1)];
 const COMMANDS_MAX: usize = 131;
+/// Of a change: other nodes may change the same commands.
+const ATTEMPTS_MAX: u32 = 10;
 /// Applications that the log mentions, once each.
 const LOGGED_MAX: usize = 10_000;
 /// Bytes of one stored command. Upstream counts 8,000 characters of names, descriptions and values.
@@ -82,23 +84,34 @@ impl Scope {
     }
 
     async fn read(&self, api: &Api) -> Result<Vec<Fields>, ApiError> {
-        let Some(data) = api.node.store().record(RECORDS, &self.record_id()).await? else { return Ok(Vec::new()) };
-        serde_json::from_slice(&data).map_err(|_| ApiError::Bug("a record of commands that can be read"))
+        stored(api.node.store().record(RECORDS, &self.record_id()).await?.as_deref())
     }
 
-    async fn keep(&self, api: &Api, commands: &[Fields]) -> Result<(), ApiError> {
-        let store = api.node.store();
-        if commands.is_empty() {
-            store.delete_record(RECORDS, &self.record_id()).await?;
-            return Ok(());
+    /// Applies `change` to the stored commands, again if another node changed them meanwhile.
+    async fn change<T>(
+        &self,
+        api: &Api,
+        mut change: impl FnMut(&mut Vec<Fields>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let (store, id) = (api.node.store(), self.record_id());
+        for _ in 0..ATTEMPTS_MAX {
+            let before = store.record(RECORDS, &id).await?;
+            let mut commands = stored(before.as_deref())?;
+            let changed = change(&mut commands)?;
+            check_all(&commands)?;
+            let after = match commands[..] {
+                [] => None,
+                _ => Some(serde_json::to_vec(&commands).map_err(|_| ApiError::Bug("commands that can be written"))?),
+            };
+            if store.swap_record(RECORDS, &id, before.as_deref(), after.as_deref()).await? {
+                return Ok(changed);
+            }
         }
-        let data = serde_json::to_vec(commands).map_err(|_| ApiError::Bug("commands that can be written"))?;
-        Ok(store.put_record(RECORDS, &self.record_id(), &data).await?)
+        Err(ApiError::Overloaded)
     }
 
     /// Completes a command that is new, or that replaces `before` and has its id.
-    async fn finish(&self, api: &Api, mut fields: Fields, before: Option<&Fields>) -> Result<Fields, ApiError> {
-        let version: Id<()> = api.node.next_id().await?;
+    fn finish(&self, version: Id<()>, mut fields: Fields, before: Option<&Fields>) -> Fields {
         let id = match before {
             Some(before) => before.get("id").cloned().unwrap_or_default(),
             None => json!(version),
@@ -109,8 +122,14 @@ impl Scope {
         if let Some(guild_id) = self.guild_id {
             fields.insert("guild_id".to_owned(), json!(guild_id));
         }
-        Ok(fields)
+        fields
     }
+}
+
+/// The commands in a record.
+fn stored(record: Option<&[u8]>) -> Result<Vec<Fields>, ApiError> {
+    let Some(record) = record else { return Ok(Vec::new()) };
+    serde_json::from_slice(record).map_err(|_| ApiError::Bug("a record of commands that can be read"))
 }
 
 /// A bot notices nothing: all of its calls succeed, and no interaction ever comes.
@@ -310,6 +329,8 @@ fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
         if kind == CHAT && !has_description && before.is_none() && form.has_no_faults() {
             form.fault("description", FieldError::required());
         }
+        // Of a command in a list that replaces all; `Scope::finish` decides.
+        keep(form, &mut fields, "id", |v| Ok(json!(form::id::<()>(v)?)));
         keep(form, &mut fields, "name_localizations", localizations(NAME_CHARS_MAX));
         keep(form, &mut fields, "description_localizations", localizations(DESCRIPTION_CHARS_MAX));
         let permissions = form.nullable("default_member_permissions", form::permissions);
@@ -358,20 +379,30 @@ pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response,
     Ok(Json(scope.read(&api).await?).into_response())
 }
 
-/// Replaces all commands. Existing ones keep their ids.
+/// Replaces all commands. Existing ones keep their ids, by which a command may get another name.
 pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let input = scope.body(&api, input).await?;
     let wanted = form::list(&input.value, 0, COMMANDS_MAX, |value| command(value, None))?;
     check_all(&wanted)?;
-    let mut turn = api.commands.lock().await;
-    let before = scope.read(&api).await?;
-    let mut commands = Vec::with_capacity(wanted.len());
-    for fields in wanted {
-        let same = before.iter().find(|other| key(other) == key(&fields));
-        commands.push(scope.finish(&api, fields, same).await?);
+    let mut versions = Vec::with_capacity(wanted.len());
+    for _ in &wanted {
+        versions.push(api.node.next_id().await?);
     }
-    scope.keep(&api, &commands).await?;
+    let mut turn = api.commands.lock().await;
+    let replace = |commands: &mut Vec<Fields>| {
+        let is_claimed =
+            |id: Option<&Value>, by: &[Fields]| by.iter().any(|other| id.is_some() && other.get("id") == id);
+        let finish = |((index, fields), version): ((usize, &Fields), &Id<()>)| {
+            let id = fields.get("id").filter(|id| !is_claimed(Some(id), &wanted[..index]));
+            let named = commands.iter().find(|other| id.is_some() && other.get("id") == id);
+            let same = commands.iter().find(|other| key(other) == key(fields) && !is_claimed(other.get("id"), &wanted));
+            scope.finish(*version, fields.clone(), named.or(same))
+        };
+        *commands = wanted.iter().enumerate().zip(&versions).map(finish).collect();
+        Ok(commands.clone())
+    };
+    let commands = scope.change(&api, replace).await?;
     if !commands.is_empty() {
         log_once(&mut turn, scope.application_id, &caller);
     }
@@ -383,18 +414,19 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let scope = Scope::of(&api, &params, &caller).await?;
     let input = scope.body(&api, input).await?;
     let fields = command(&input.value, None)?;
+    let version = api.node.next_id().await?;
     let mut turn = api.commands.lock().await;
-    let mut commands = scope.read(&api).await?;
-    let at = commands.iter().position(|other| key(other) == key(&fields));
-    let made = scope.finish(&api, fields, at.map(|at| &commands[at])).await?;
-    match at {
-        Some(at) => commands[at] = made.clone(),
-        None => commands.push(made.clone()),
-    }
-    check_all(&commands)?;
-    scope.keep(&api, &commands).await?;
+    let add = |commands: &mut Vec<Fields>| {
+        let at = commands.iter().position(|other| key(other) == key(&fields));
+        let made = scope.finish(version, fields.clone(), at.map(|at| &commands[at]));
+        match at {
+            Some(at) => commands[at] = made.clone(),
+            None => commands.push(made.clone()),
+        }
+        Ok((made, if at.is_some() { StatusCode::OK } else { StatusCode::CREATED }))
+    };
+    let (made, status) = scope.change(&api, add).await?;
     log_once(&mut turn, scope.application_id, &caller);
-    let status = if at.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(made)).into_response())
 }
 
@@ -416,26 +448,30 @@ pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response,
 
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
-    // An unknown command is refused before the body is read, and looked up again after that, under the lock.
+    // An unknown command is refused before the body is read, and looked up again after that.
     find(&scope.read(&api).await?, &params)?;
     let input = scope.body(&api, input).await?;
+    let version = api.node.next_id().await?;
     let mut turn = api.commands.lock().await;
-    let mut commands = scope.read(&api).await?;
-    let at = find(&commands, &params)?;
-    let fields = command(&input.value, Some(&commands[at]))?;
-    commands[at] = scope.finish(&api, fields, Some(&commands[at])).await?;
-    check_all(&commands)?;
-    scope.keep(&api, &commands).await?;
+    let update = |commands: &mut Vec<Fields>| {
+        let at = find(commands, &params)?;
+        let fields = command(&input.value, Some(&commands[at]))?;
+        commands[at] = scope.finish(version, fields, Some(&commands[at]));
+        Ok(commands[at].clone())
+    };
+    let updated = scope.change(&api, update).await?;
     log_once(&mut turn, scope.application_id, &caller);
-    Ok(Json(&commands[at]).into_response())
+    Ok(Json(updated).into_response())
 }
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     let _turn = api.commands.lock().await;
-    let mut commands = scope.read(&api).await?;
-    commands.remove(find(&commands, &params)?);
-    scope.keep(&api, &commands).await?;
+    let remove = |commands: &mut Vec<Fields>| {
+        commands.remove(find(commands, &params)?);
+        Ok(())
+    };
+    scope.change(&api, remove).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -67,6 +67,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     let (settings, is_out_of_date) = match api.node.update_settings_proto(caller.id, kind, &change, required).await? {
         SettingsUpdate::Updated(settings) => (settings, false),
         SettingsUpdate::OutOfDate(settings) => (settings, true),
+        SettingsUpdate::Contended => return Err(ApiError::Overloaded),
         SettingsUpdate::Malformed => return fault("INVALID_VALUE", "Must be a protocol buffer.".to_owned()),
         SettingsUpdate::TooLarge => {
             let message = format!("The settings may have {SETTINGS_BYTES_MAX} bytes.");

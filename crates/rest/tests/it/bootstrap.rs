@@ -71,6 +71,14 @@ async fn commands_are_kept() {
     let again = world.call(&world.bot, "PUT", all, Some(json!([ping]))).await.json();
     assert_eq!((&again[0]["id"], again.as_array().unwrap().len()), (&put[0]["id"], 1));
     assert_ne!(again[0]["version"], put[0]["version"]);
+    // By its id it may get another name, also one that another command had.
+    let renamed = json!([{"name": "pong", "description": "p", "id": again[0]["id"]}, ping]);
+    let renamed = world.call(&world.bot, "PUT", all, Some(renamed)).await.json();
+    assert_eq!((&renamed[0]["id"], &renamed[0]["name"]), (&again[0]["id"], &json!("pong")));
+    assert_ne!(renamed[1]["id"], again[0]["id"]);
+    let swapped = json!([{"name": "ping", "description": "p", "id": again[0]["id"]}]);
+    let again = world.call(&world.bot, "PUT", all, Some(swapped)).await.json();
+    assert_eq!((&again[0]["id"], &again[0]["name"]), (&renamed[0]["id"], &json!("ping")));
     let one = format!("{all}/{}", again[0]["id"].as_str().unwrap());
     world.get(&world.bot, &one).await.is(200, again[0].clone());
     let patched = world.call(&world.bot, "PATCH", &one, Some(json!({"description": "q", "nsfw": true}))).await.json();

@@ -14,6 +14,7 @@ use guildhall_guild::{
 };
 use guildhall_guild_protocol::Published;
 use guildhall_model::{ChannelId, Direct, SnowflakeGenerator, User, UserId};
+use guildhall_partition::OwnData;
 use guildhall_stdx::SlotKey;
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -243,7 +244,8 @@ impl World {
             self.checker.directs_read(now, (side, session), &listed);
         }
         let Side { partition, link, .. } = &mut self.sides[side];
-        partition.handle_directs(now, session, directs, link);
+        let own = directs.map(|directs| OwnData { directs, ..OwnData::default() });
+        partition.handle_directs(now, session, own, link);
         self.after(side)
     }
 

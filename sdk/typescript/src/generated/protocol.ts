@@ -697,7 +697,6 @@ export interface ReactionsCleared {
 /** Fields of a user account's READY with constant values. */
 export interface ReadyConstants {
   relationships: never[];
-  user_settings_proto: string;
   connected_accounts: never[];
   guild_join_requests: never[];
   experiments: never[];
@@ -989,6 +988,7 @@ export interface UserReadyFields extends ReadyConstants {
   read_state: EmptyArray;
   user_guild_settings: EmptyArray;
   user_settings?: { [key: string]: never };
+  user_settings_proto: string;
   notes?: { [key: string]: never };
 }
 

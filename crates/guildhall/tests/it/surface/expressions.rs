@@ -216,6 +216,11 @@ fn settings_of_a_client_reach_its_other_sessions() {
     assert_eq!(answer, json!({"settings": "CgIYARIBYQ==", "out_of_date": true}));
     assert!(!other.names().contains(&"USER_SETTINGS_PROTO_UPDATE".to_owned()), "nothing changed");
 
+    // READY has the settings of kind 1.
+    assert_eq!(other.ready["user_settings_proto"], "");
+    ana.done("PATCH", "/users/@me/settings-proto/1", json!({"settings": "EgFi"}));
+    assert_eq!(node.connect(&ana, 0).ready["user_settings_proto"], "CgIYARIBYg==");
+
     node.restart();
     let ana = node.again(&ana);
     assert_eq!(ana.get(path), json!({"settings": "CgIYARIBYQ=="}));
