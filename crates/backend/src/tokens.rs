@@ -12,7 +12,7 @@ use super::{
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_guild_protocol::Whose;
 use guildhall_model::{CloseCode, UserId};
-use guildhall_node::{AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind};
+use guildhall_node::{AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind, is_deleted};
 use guildhall_stdx::{Fault as _, Timestamp};
 use guildhall_store::TokenHash;
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,13 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>,
     v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user"))
 }
 
+/// The account as it is stored now, unless it was deleted or is being deleted.
+async fn living(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>, V1Error> {
+    v1.jobs.need_untouched(v1, user_id).await?;
+    let user = v1.in_time(v1.node.store().user(user_id)).await??;
+    user.filter(|user| !is_deleted(user)).ok_or_else(|| V1Error::not_found("user"))
+}
+
 /// Lists the bot tokens of an account, the first 1,000
 #[utoipa::path(get, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = Vec<TokenBody>), (status = 404, body = V1Error)))]
@@ -130,14 +137,14 @@ pub(super) async fn mint(
     let user_id = caller.account_in(&v1, &path)?;
     let user = account(&v1, user_id).await?;
     let new = body.read(&v1, caller.permit_for(&user)).await?;
-    v1.jobs.need_untouched(&v1, user_id).await?;
+    let user = living(&v1, user_id).await?;
     let minted = if user.bot {
         if new.ttl_s.is_some() {
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
         }
         let token = v1.in_time(v1.node.mint_bot_token(user_id)).await??;
         // A deletion that began before the token was stored may not have seen it.
-        if let Err(error) = v1.jobs.need_untouched(&v1, user_id).await {
+        if let Err(error) = living(&v1, user_id).await {
             v1.in_time(v1.node.revoke_token(TokenHash::of(&token))).await??;
             return Err(error);
         }
@@ -145,7 +152,7 @@ pub(super) async fn mint(
     } else {
         let (token, expires_at_s) =
             v1.in_time(v1.node.mint_expiring_token(user_id, new.ttl_s.unwrap_or(TTL_S))).await??;
-        v1.jobs.need_untouched(&v1, user_id).await?;
+        living(&v1, user_id).await?;
         MintedToken { token, kind: "user", id: None, expires_at: time_of(expires_at_s) }
     };
     Ok((StatusCode::CREATED, Json(minted)))

@@ -135,6 +135,7 @@ async fn erase_deletes_what_an_account_wrote() {
     backend.need("GET", &format!("/guilds/{}/members/101", world.guild), Value::Null, 404).await;
     let list = backend.need("GET", "/jobs", Value::Null, 200).await;
     assert_eq!(list, json!({"jobs": [done]}));
+    backend.need("POST", "/users/101/tokens", json!({}), 404).await;
     // Once more: nothing is left.
     let again = backend.delete("erase=true", 202).await;
     assert_ne!(again["id"], job["id"]);
