@@ -133,8 +133,9 @@ settings! {
         /// Address and port for HTTP and WebSocket. Port 0 takes a free one.
         listen: SocketAddr => defaults::LISTEN;
         /// WebSocket URL sent to clients, like "wss://gateway.example.net". Not set: derived from `listen`; if that is
-        /// every address (0.0.0.0), `GET /gateway` answers clients of other machines with 421. Set it if clients
-        /// connect from other machines, through a proxy, or by TLS to a host name.
+        /// every address (0.0.0.0), `GET /gateway` answers clients of other machines, and requests without a `Host`,
+        /// with 421, and READY names the loopback address for RESUME. Set it if clients connect from other machines,
+        /// through a proxy, or by TLS to a host name.
         public_url: Option<GatewayUrl> => None;
         /// Threads that own connections; 0: one per core.
         partitions: u16, 0..=256 => defaults::PARTITIONS;

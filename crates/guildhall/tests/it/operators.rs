@@ -85,6 +85,8 @@ fn a_node_that_listens_everywhere_gives_its_url_to_its_own_machine_alone() {
         let (status, text) = gateway(addr, &host);
         assert!(status == 200 && text.contains(&format!("ws://127.0.0.1:{port}")), "{host}: {status} {text}");
     }
+    let nameless = exchange(addr, b"GET /api/v10/gateway HTTP/1.0\r\n\r\n").expect("an answer");
+    assert_eq!(nameless.status, 421, "{nameless:?}");
     for host in
         ["gw.example.net", "evil.example:8080", "192.0.2.7:8080", &format!("gw.example.net:{port}"), "127.0.0.1"]
     {

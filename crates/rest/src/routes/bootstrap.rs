@@ -53,7 +53,9 @@ fn url_for<'a>(api: &'a Api, headers: &HeaderMap) -> Result<&'a str, ApiError> {
         (Some(asked), Some(own)) => {
             asked == own || asked.port_u16().unwrap_or(80) == own.port_u16().unwrap_or(80) && is_loopback(asked.host())
         }
-        (None, _) | (_, None) => true,
+        // It may have come from anywhere.
+        (None, _) => false,
+        (_, None) => true,
     };
     if api.is_gateway_url_local && !is_same { Err(UNKNOWN_URL) } else { Ok(&api.gateway_url) }
 }
