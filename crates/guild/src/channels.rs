@@ -37,6 +37,9 @@ impl Guild {
         }
         let overwrites = self.check_overwrites(guild_context.permissions, &[], &new.overwrites)?;
         self.check_parent(new.kind, new.parent_id)?;
+        // As upstream: a channel without overwrites of its own begins with those of its category.
+        let category = new.parent_id.filter(|_| overwrites.is_empty()).and_then(|id| self.structure.channels.get(&id));
+        let overwrites = category.map_or(overwrites, |category| category.overwrites.clone());
         if self.structure.channels.len() >= self.limits.channels_max {
             return Err(Refusal::TooManyChannels.into());
         }

@@ -278,7 +278,7 @@ pub fn commands() -> Vec<Command> {
         RemoveThreadMember => Command::RemoveThreadMember(id(200), id(7));
         ListThreads => Command::ListThreads;
         ListArchivedThreads => Command::ListArchivedThreads(id(100), ArchivedThreads {
-            are_private: true, are_own: true, before: Some(at(0)), limit: 50,
+            are_private: true, are_own: true, before: Some(at(0)), before_id: Some(id(5)), limit: 50,
         });
         ListThreadMembers => Command::ListThreadMembers(id(200));
         PutOverwrite => Command::PutOverwrite(id(100), overwrites()[1]);

@@ -1,7 +1,7 @@
 //! Input of commands that create threads and list archived ones.
 
 use super::NewMessage;
-use guildhall_model::{ChannelType, Id, MessageId};
+use guildhall_model::{ChannelId, ChannelType, Id, MessageId};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ pub struct ArchivedThreads {
     pub are_own: bool,
     /// Only threads archived before this time.
     pub before: Option<Timestamp>,
+    /// Only threads with a smaller id. The actor's own come by descending id, as upstream; others by when they were
+    /// archived.
+    pub before_id: Option<ChannelId>,
     /// Maximum number of results.
     pub limit: usize,
 }

@@ -22,8 +22,8 @@ impl Guild {
         Ok(self.thread_list(threads, actor, false))
     }
 
-    /// Archived threads of a channel, last archived first. Private ones: all (needs
-    /// MANAGE_THREADS), or the actor's own.
+    /// Archived threads of a channel, last archived first. Private ones: all (needs MANAGE_THREADS), or the actor's
+    /// own, largest id first.
     pub(crate) fn list_archived_threads(
         &self,
         now: Now,
@@ -31,7 +31,7 @@ impl Guild {
         parent_id: ChannelId,
         which: ArchivedThreads,
     ) -> CommandResult<Box<ThreadList>> {
-        let ArchivedThreads { are_private, are_own, before, limit } = which;
+        let ArchivedThreads { are_private, are_own, before, before_id, limit } = which;
         let parent = self.in_channel(now, actor, parent_id)?;
         parent.need_history()?;
         if are_private && !are_own {
@@ -45,10 +45,12 @@ impl Guild {
             entry.channel.parent_id == Some(parent_id)
                 && entry.is_private() == are_private
                 && (!are_own || is_in(entry))
+                && before_id.is_none_or(|before| entry.channel.id < before)
                 && archived_at(entry).is_some_and(|at| before.is_none_or(|before| at < before))
         };
         let mut threads: Vec<_> = self.threads.iter().map(|(_, entry)| entry).filter(is_meant).cloned().collect();
-        threads.sort_unstable_by_key(|entry| std::cmp::Reverse((archived_at(entry), entry.channel.id)));
+        let order = |entry: &ThreadEntry| (archived_at(entry).filter(|_| !are_own), entry.channel.id);
+        threads.sort_unstable_by_key(|entry| std::cmp::Reverse(order(entry)));
         let has_more = threads.len() > limit;
         threads.truncate(limit);
         Ok(self.thread_list(threads, actor, has_more))

@@ -336,7 +336,7 @@ impl Lab {
             let patch = ChannelPatch { archived: Some(archived), ..ChannelPatch::default() };
             Command::UpdateChannel(thread, Box::new(patch))
         };
-        let which = ArchivedThreads { are_private: false, are_own: false, before: None, limit: 50 };
+        let which = ArchivedThreads { are_private: false, are_own: false, before: None, before_id: None, limit: 50 };
         for command in [
             Command::AddThreadMember(thread, member(1)),
             Command::CreateMessage(thread, Box::new(text("@everyone in here"))),

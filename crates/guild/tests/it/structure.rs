@@ -236,6 +236,16 @@ fn channels() {
     let overwrites = vec![deny_everyone(Permissions::VIEW_CHANNEL)];
     check(BOB, NewChannel { overwrites, ..child(category) }, Refusal::MissingPermissions);
 
+    // Without overwrites of its own a channel begins with those of its category.
+    let closed = world.channel(new_channel("closed", ChannelType::Category));
+    world.system(Command::PutOverwrite(closed, deny_everyone(Permissions::VIEW_CHANNEL)));
+    let Ok(Reply::Channel(inside)) = world.by(OWNER, Command::CreateChannel(Box::new(child(closed)))) else { panic!() };
+    assert_eq!(inside.overwrites, [deny_everyone(Permissions::VIEW_CHANNEL)]);
+    let own = vec![deny_everyone(Permissions::SEND_MESSAGES)];
+    let open = NewChannel { overwrites: own.clone(), ..child(closed) };
+    let Ok(Reply::Channel(open)) = world.by(OWNER, Command::CreateChannel(Box::new(open))) else { panic!() };
+    assert_eq!(open.overwrites, own);
+
     let hidden = world.text_channel();
     world.system(Command::PutOverwrite(hidden, deny_everyone(Permissions::VIEW_CHANNEL)));
     world.sent.clear();

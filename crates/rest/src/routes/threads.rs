@@ -212,11 +212,15 @@ async fn archived(
     (are_private, are_own): (bool, bool),
 ) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
-    let (before, limit) = query.read(|form| {
+    let (before, before_id, limit) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT) as usize;
-        Some((form.optional("before", form::timestamp), limit))
+        let (before, before_id) = match are_own {
+            true => (None, form.optional("before", form::id)),
+            false => (form.optional("before", form::timestamp), None),
+        };
+        Some((before, before_id, limit))
     })?;
-    let which = ArchivedThreads { are_private, are_own, before, limit };
+    let which = ArchivedThreads { are_private, are_own, before, before_id, limit };
     list(&*api.request_in_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
 }
 
@@ -228,7 +232,7 @@ pub(super) async fn archived_private(Call { api, caller, params }: Call, query: 
     archived(&api, &caller, &params, &query, (true, false)).await
 }
 
-/// Private ones that the caller is in.
+/// Private ones that the caller is in, by descending id.
 pub(super) async fn archived_own(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     archived(&api, &caller, &params, &query, (true, true)).await
 }

@@ -215,3 +215,37 @@ fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
     client.event("MESSAGE_CREATE");
     assert_eq!(client.names(), [""; 0]);
 }
+
+#[test]
+fn archived_threads_of_ones_own_come_by_id() {
+    let node = TestNode::new();
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
+    let path = format!("/channels/{general}/threads");
+    let make = |n: u8| -> String {
+        let thread = ana.done("POST", &path, json!({"name": format!("t{n}"), "type": 12}));
+        thread["id"].as_str().expect("an id").to_owned()
+    };
+    let threads = [make(0), make(1), make(2)];
+    // The first is archived last.
+    for thread in threads.iter().rev() {
+        ana.done("PATCH", &format!("/channels/{thread}"), json!({"archived": true}));
+    }
+    let page = |path: &str, query: &str| -> Vec<String> {
+        let answer = ana.get(&format!("/channels/{general}/{path}threads/archived/private?{query}"));
+        let threads = answer["threads"].as_array().expect("a list").iter();
+        threads.map(|thread| thread["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let [first, second, third] = &threads;
+    assert_eq!(page("users/@me/", ""), [third, second, first].map(String::as_str));
+    assert_eq!(page("users/@me/", &format!("before={third}&limit=1")), [second.as_str()]);
+    assert_eq!(page("users/@me/", &format!("before={first}")), Vec::<String>::new());
+    assert_eq!(page("", "")[0], *first);
+    ana.refused(
+        "GET",
+        &format!("/channels/{general}/threads/archived/private?before={first}"),
+        Value::Null,
+        400,
+        50035,
+    );
+}
