@@ -18,7 +18,7 @@ use crate::{
 };
 use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::{
-    AuditAction, ChannelType, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId,
+    AuditAction, ChannelType, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId, name,
 };
 use guildhall_stdx::Now;
 use serde_json::Value;
@@ -227,7 +227,7 @@ fn may_follow(before: u8, after: u8) -> bool {
 fn has_location(content: &ScheduledEventContent) -> bool {
     let location = content.entity_metadata.as_ref().and_then(|metadata| metadata.get("location"));
     let location = location.and_then(Value::as_str).unwrap_or_default();
-    !location.trim().is_empty() && location.chars().count() <= LOCATION_CHARS_MAX
+    !name::is_blank(location) && location.chars().count() <= LOCATION_CHARS_MAX
 }
 
 /// The creator still needs CREATE_EVENTS; for others' events, MANAGE_EVENTS is needed.

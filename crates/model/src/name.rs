@@ -48,7 +48,7 @@ fn is_invisible(c: char) -> bool {
 /// What a user name must not contain or be, as upstream documents it. None: it may be used.
 #[must_use]
 pub fn reserved_in_username(name: &str) -> Option<&'static str> {
-    let lower = name.to_lowercase();
+    let lower = visible(name);
     let is_whole = |word: &&&str| lower == **word;
     contained(&lower, &["@", "#", ":", "```", "discord"]).or(["everyone", "here"].iter().find(is_whole).copied())
 }
@@ -56,7 +56,13 @@ pub fn reserved_in_username(name: &str) -> Option<&'static str> {
 /// The same of a webhook's name.
 #[must_use]
 pub fn reserved_in_webhook(name: &str) -> Option<&'static str> {
-    contained(&name.to_lowercase(), &["clyde", "discord"])
+    contained(&visible(name), &["clyde", "discord"])
+}
+
+/// What readers see of a name, in lower case.
+fn visible(name: &str) -> String {
+    let is_seen = |c: &char| c.is_whitespace() || !is_invisible(*c);
+    name.chars().filter(is_seen).collect::<String>().to_lowercase()
 }
 
 fn contained(lower: &str, words: &[&'static str]) -> Option<&'static str> {
@@ -117,6 +123,9 @@ mod tests {
         check("a:b", Some(":"));
         check("a```b", Some("```"));
         check("a``b", None);
+        check("dis\u{200b}cord", Some("discord"));
+        check("every\u{2060}one", Some("everyone"));
+        check("dis cord", None);
         check("The DisCord", Some("discord"));
         check("clyde", None);
         assert_eq!(reserved_in_webhook("CLYDE 2"), Some("clyde"));

@@ -110,7 +110,8 @@ fn n2_a_new_event_has_a_time_and_a_place_of_its_type() {
     check(external.clone(), Ok(()));
     check(within(ScheduledEvent::STAGE, Some(stage)), Ok(()));
     check(within(ScheduledEvent::VOICE, Some(voice)), Ok(()));
-    for location in [json!({}), json!({"location": ""}), json!({"location": " "}), json!({"location": 5}), Value::Null]
+    for location in
+        [json!({}), json!({"location": ""}), json!({"location": " \u{200b}"}), json!({"location": 5}), Value::Null]
     {
         let entity_metadata = Some(location).filter(|location| !location.is_null());
         check(ScheduledEventContent { entity_metadata, ..external.clone() }, refused("entity_metadata"));

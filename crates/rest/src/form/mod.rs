@@ -10,8 +10,8 @@
 mod parse;
 
 pub(crate) use parse::{
-    blank_or_name, boolean, id, integer, list, name, name_of_person, permissions, privacy_level, text, timestamp,
-    written,
+    blank_or_name, boolean, id, integer, list, name, name_of_person, permissions, present, privacy_level, text,
+    timestamp, written,
 };
 
 pub(crate) use guildhall_http_kit::{FieldError, FieldErrors};

@@ -180,6 +180,12 @@ pub(crate) fn timestamp(value: &Value) -> Parsed<Timestamp> {
     })
 }
 
+/// A list of at most `max` items, some of which may be null: they are none, as upstream.
+pub(crate) fn present<T>(value: &Value, max: usize, mut item: impl FnMut(&Value) -> Parsed<T>) -> Parsed<Vec<T>> {
+    let items = list(value, 0, max, |value| if value.is_null() { Ok(None) } else { item(value).map(Some) })?;
+    Ok(items.into_iter().flatten().collect())
+}
+
 /// A list of `min` to `max` items. All faulty items are named, by their index.
 pub(crate) fn list<T>(
     value: &Value,
@@ -305,6 +311,12 @@ mod tests {
     fn long_values_are_cut() {
         let message = complaint(integer(&json!("ä".repeat(100_000)), 0, 1))["message"].as_str().unwrap().to_owned();
         assert!(message.chars().count() < 150, "{message}");
+    }
+
+    #[test]
+    fn null_items_are_none() {
+        assert_eq!(present(&json!([1, null, "2"]), 3, |v| integer(v, 0, 9)), Ok(vec![1, 2]));
+        assert_eq!(complaint(present(&json!([null, null]), 1, |v| integer(v, 0, 9)))["code"], "BASE_TYPE_MAX_LENGTH");
     }
 
     #[test]

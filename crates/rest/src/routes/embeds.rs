@@ -31,7 +31,7 @@ fn embed(value: &Value, total_chars: &mut usize) -> Parsed<Value> {
         out.insert("type".to_owned(), json!("rich"));
         put_text(form, &mut out, "title", 0, 256, total_chars);
         put_text(form, &mut out, "description", 0, 4096, total_chars);
-        put(form, &mut out, "url", url);
+        put_url(form, &mut out, "url");
         put(form, &mut out, "timestamp", |v| Ok(json!(form::timestamp(v)?)));
         put(form, &mut out, "color", |v| Ok(json!(form::integer(v, 0, 0xff_ffff)?)));
         put(form, &mut out, "footer", |v| part(v, "text", 2048, &["icon_url"], total_chars));
@@ -61,6 +61,14 @@ fn put_text(form: &mut Form<'_>, out: &mut Map<String, Value>, key: &str, min: u
     }
 }
 
+/// Libraries send an empty URL for one that is not there.
+fn put_url(form: &mut Form<'_>, out: &mut Map<String, Value>, key: &str) {
+    put(form, out, key, |v| if v == "" { Ok(Value::Null) } else { url(v) });
+    if out.get(key).is_some_and(Value::is_null) {
+        out.remove(key);
+    }
+}
+
 /// Text that counts towards the total.
 fn counted(value: &Value, min: usize, max: usize, total_chars: &mut usize) -> Parsed<Value> {
     let text = form::written(value, min, max)?;
@@ -76,7 +84,7 @@ fn part(value: &Value, key: &str, max: usize, urls: &[&str], total_chars: &mut u
             out.insert(key.to_owned(), text);
         }
         for key in urls {
-            put(form, &mut out, key, url);
+            put_url(form, &mut out, key);
         }
         Some(Value::Object(out))
     })
@@ -139,6 +147,14 @@ mod tests {
                 "fields": [{"name": "n", "value": "v", "inline": true}, {"name": "n", "value": "v", "inline": false}],
             })]
         );
+    }
+
+    #[test]
+    fn an_empty_url_is_none() {
+        let embed = json!({"title": "t", "url": "", "author": {"name": "a", "url": "", "icon_url": ""},
+            "footer": {"text": "f", "icon_url": ""}});
+        let kept = json!({"type": "rich", "title": "t", "author": {"name": "a"}, "footer": {"text": "f"}});
+        assert_eq!(embeds(&json!([embed])).unwrap(), [kept]);
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(super) fn nick_text(value: &Value) -> Parsed<String> {
 fn patch(form: &mut Form<'_>) -> Option<MemberPatch> {
     Some(MemberPatch {
         nick: nick(form),
-        roles: form.nullable("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).map(|roles| {
+        roles: form.nullable("roles", |v| form::present(v, ROLES_MAX, form::id)).map(|roles| {
             let mut roles = roles.unwrap_or_default();
             roles.sort_unstable();
             roles.dedup();

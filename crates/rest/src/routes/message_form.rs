@@ -261,7 +261,7 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
     form::object(value, |form| {
         let mut allowed = AllowedMentions::default();
         form.optional("parse", |v| {
-            form::list(v, 0, 3, |kind| {
+            form::present(v, 3, |kind| {
                 match kind.as_str() {
                     Some("users") => allowed.all_users = true,
                     Some("roles") => allowed.all_roles = true,
@@ -274,8 +274,8 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
                 Ok(())
             })
         });
-        allowed.users = form.optional("users", |v| form::list(v, 0, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
-        allowed.roles = form.optional("roles", |v| form::list(v, 0, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
+        allowed.users = form.optional("users", |v| form::present(v, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
+        allowed.roles = form.optional("roles", |v| form::present(v, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
         allowed.replied_user = form.optional("replied_user", form::boolean).unwrap_or(false);
         let excluded = [
             ("users", allowed.all_users && !allowed.users.is_empty()),

@@ -225,6 +225,10 @@ pub(super) async fn execute(
         (username, form.optional("avatar_url", avatar_url), thread_name, applied_tags(form))
     });
     let (mut message, files, (username, avatar, thread_name, applied_tags)) = read?;
+    if thread_name.is_none() && !applied_tags.is_empty() {
+        let fault = FieldError::new("INVALID_VALUE", "Tags are for a new post: set `thread_name` as well.");
+        return Err(form::FieldErrors::at("applied_tags", fault).into());
+    }
     if message.reply_to.is_some() {
         let fault = FieldError::new("UNSUPPORTED", "A webhook answers no messages.");
         return Err(form::FieldErrors::at("message_reference", fault).into());

@@ -157,6 +157,7 @@ fn in_a_forum_it_opens_a_post_or_writes_in_one() {
     let before = bob.get(&format!("/channels/{general}/messages")).as_array().unwrap().len();
     let named = json!({"content": "x", "thread_name": "n"});
     ana.refused("POST", &text, named.clone(), 400, 220_003);
+    ana.refused("POST", &text, json!({"content": "x", "applied_tags": ["5"]}), 400, 50035);
     ana.refused("POST", &format!("{text}&thread_id={}", thread["id"].as_str().unwrap()), named, 400, 220_003);
     assert_eq!(bob.get(&format!("/channels/{general}/messages")).as_array().unwrap().len(), before);
     // A thread of another channel is not the webhook's.
