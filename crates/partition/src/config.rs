@@ -3,6 +3,7 @@
 use crate::{
     bill::Bill,
     stream_codec::{SharedDictionaries, StreamCodec},
+    tap::TapSwitch,
 };
 use guildhall_codec::{ContextPool, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
@@ -78,6 +79,8 @@ pub struct PartitionConfig {
     pub deflate: ZlibParams,
     /// Samples connections and compares codecs. All partitions share it.
     pub bill: Bill,
+    /// Copies dispatches of sampled sessions for the lab. All partitions share it.
+    pub taps: TapSwitch,
     /// Cache of compressed payloads outside the sequence. All partitions share it.
     pub prepared_cache: Arc<PreparedCache>,
 }
@@ -158,6 +161,7 @@ impl PartitionConfig {
             shared_dictionaries: SharedDictionaries::default(),
             deflate: ZlibParams::default(),
             bill: Bill::default(),
+            taps: TapSwitch::default(),
             prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),
         }
     }

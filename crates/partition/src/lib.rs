@@ -36,6 +36,7 @@ mod session_reports;
 mod session_table;
 mod sessions;
 mod stream_codec;
+mod tap;
 mod timers;
 mod transport;
 mod turn;
@@ -58,6 +59,7 @@ pub use sent::SentTable;
 pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionGuild, SessionMatch};
 pub use sessions::SessionPage;
 pub use stream_codec::{SharedDictionaries, StreamCodec};
+pub use tap::{TAPS_MAX, TapFilter, TapMessage, TapReader, TapRule, TapSwitch};
 pub use transport::{
     Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,
 };

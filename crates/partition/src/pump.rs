@@ -114,7 +114,13 @@ impl Core {
             && !dispatch.is_lazy();
         let straight = straight && !conn.send.is_blocked() && conn.is_drained() && session.pending_ready.is_none();
         if straight && !turn.link.has_queued(conn_key) {
-            let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
+            let mut tally = Tally {
+                counters: &mut self.counters,
+                sent: &mut self.sent,
+                sampler: &mut self.sampler,
+                taps: &config.taps,
+                now_ms: turn.now.instant.0,
+            };
             let mut frame = dispatch.frame(session.encoding, redaction);
             let (form, way) = (conn.codec.form(), conn.sent.way());
             let begun = if form.compresses() { tally.time(turn.link) } else { None };
@@ -130,7 +136,7 @@ impl Core {
                 conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun((&mut conn.sent, way, Some(form)), dispatch, &frame, seq, all);
+                tally.begun((&mut conn.sent, way, Some(form)), (&*session, dispatch), &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {
@@ -336,7 +342,13 @@ impl Core {
                 self.render.charge(&mut conn.render, turn.now.instant, bytes);
             }
             let may_wait = self.flush_queue.is_flushing();
-            let tally = &mut Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
+            let tally = &mut Tally {
+                counters: &mut self.counters,
+                sent: &mut self.sent,
+                sampler: &mut self.sampler,
+                taps: &self.config.taps,
+                now_ms: turn.now.instant.0,
+            };
             let written = if conn.codec.compressor().is_some() {
                 let writer = (&mut self.matchers, &mut self.scratch, self.flush_queue.flushes_count());
                 write_compressed(conn, key, session, writer, (turn.link, may_wait), tally)

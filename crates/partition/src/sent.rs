@@ -14,12 +14,13 @@ use crate::{
     conn::{Compression, Control},
     counters::Counters,
     deflate::Form,
+    tap::{ConnTaps, TapSwitch},
     transport::Transport,
 };
 use guildhall_accounting::{Sent, SentRow};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_model::EventName;
-use guildhall_session::Dispatch;
+use guildhall_session::{Dispatch, Session};
 use std::sync::Arc;
 
 /// The name of rows of heartbeat answers, HELLO, pongs, and all others that are no dispatch.
@@ -74,12 +75,14 @@ pub struct ConnSent {
     wire_bytes: u64,
     /// Copies its frames for the bill; none if it is not sampled.
     tap: Option<Box<Tap>>,
+    /// Copies of its dispatches for the lab.
+    lab: ConnTaps,
 }
 
 impl ConnSent {
     /// No frame yet.
     pub fn new(way: Way) -> Self {
-        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None }
+        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None, lab: ConnTaps::default() }
     }
 
     /// Samples the connection for the bill, or not.
@@ -194,6 +197,9 @@ pub struct Tally<'a> {
     pub counters: &'a mut Counters,
     pub sent: &'a mut SentTable,
     pub sampler: &'a mut Sampler,
+    pub taps: &'a TapSwitch,
+    /// Time of the input, milliseconds.
+    pub now_ms: u64,
 }
 
 impl Tally<'_> {
@@ -208,12 +214,13 @@ impl Tally<'_> {
     pub fn begun(
         &mut self,
         (conn, way, form): (&mut ConnSent, Way, Option<Form>),
-        dispatch: &Dispatch,
+        (session, dispatch): (&Session, &Dispatch),
         frame: &DispatchFrame,
         seq: u64,
         wire_bytes: usize,
     ) {
         self.counters.sent_body_bytes += frame.body().len() as u64;
+        conn.lab.dispatch(self.taps, session, dispatch, frame, (seq, self.now_ms));
         if !guildhall_accounting::is_on() {
             return;
         }

@@ -179,7 +179,13 @@ pub fn write_compressed(
         };
         let frame_at = put_header(scratch, start, &header);
         let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-        tally.begun((&mut conn.sent, way, None), &entry.dispatch, &frame, seq, header.len() + payload_bytes);
+        tally.begun(
+            (&mut conn.sent, way, None),
+            (session, &*entry.dispatch),
+            &frame,
+            seq,
+            header.len() + payload_bytes,
+        );
         conn.cursor.advance();
         if count == 0 {
             begin = frame_at;
@@ -231,7 +237,7 @@ pub fn write_payload_compressed(
     tally.timed(begun, link, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
     let frame_bytes = header.len() + compressed.len();
-    tally.begun((&mut conn.sent, way, None), &entry.dispatch, &frame, seq, frame_bytes);
+    tally.begun((&mut conn.sent, way, None), (session, &*entry.dispatch), &frame, seq, frame_bytes);
     conn.send.keep(&header);
     conn.send.keep(&compressed);
     conn.cursor.advance();
@@ -263,7 +269,7 @@ fn write_one(
     }
     tally.took(sent);
     if sent > 0 || is_apart {
-        tally.begun((&mut conn.sent, way, Some(form)), &entry.dispatch, &frame, seq, all);
+        tally.begun((&mut conn.sent, way, Some(form)), (session, &*entry.dispatch), &frame, seq, all);
     }
     if sent < all {
         if is_apart {
@@ -340,7 +346,8 @@ pub fn write_shared(
         let wanted = parts.len() - conn.cursor.frame_offset();
         // A frame counts when it is begun.
         if !conn.cursor.is_mid_frame() && left > 0 {
-            tally.begun((&mut conn.sent, way, Some(form)), &entry.dispatch, frame, conn.cursor.next_seq(), wanted);
+            let what = (session, &*entry.dispatch);
+            tally.begun((&mut conn.sent, way, Some(form)), what, frame, conn.cursor.next_seq(), wanted);
         }
         if left < wanted {
             conn.cursor.add_sent(left);

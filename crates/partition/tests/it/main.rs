@@ -29,6 +29,7 @@ mod sent;
 mod slow;
 mod storms;
 mod subscriptions;
+mod tap;
 mod threads;
 mod traps;
 mod visibility;
