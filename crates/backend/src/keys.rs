@@ -35,6 +35,8 @@ pub(super) enum ScopeName {
     Sessions,
     /// Create, list and revoke keys.
     Keys,
+    /// Record what sessions are sent, and compare codecs on it.
+    Lab,
 }
 
 impl From<ScopeName> for Scope {
@@ -46,6 +48,7 @@ impl From<ScopeName> for Scope {
             ScopeName::Tokens => Self::Tokens,
             ScopeName::Sessions => Self::Sessions,
             ScopeName::Keys => Self::Keys,
+            ScopeName::Lab => Self::Lab,
         }
     }
 }
@@ -59,6 +62,7 @@ impl From<Scope> for ScopeName {
             Scope::Tokens => Self::Tokens,
             Scope::Sessions => Self::Sessions,
             Scope::Keys => Self::Keys,
+            Scope::Lab => Self::Lab,
         }
     }
 }
@@ -71,7 +75,7 @@ pub(super) struct NewKey {
     #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// Scopes of the key; each allows a group of requests.
-    #[schema(min_items = 1, max_items = 6)]
+    #[schema(min_items = 1, max_items = 7)]
     scopes: Vec<ScopeName>,
     /// Limits the key to tokens of these accounts. Such a key has only the scope `tokens`.
     #[serde(default)]

@@ -32,6 +32,8 @@ mod idempotency;
 mod import;
 mod jobs;
 mod keys;
+mod lab;
+mod lab_dark;
 mod members;
 mod ndjson;
 mod node;
@@ -53,6 +55,8 @@ mod wording;
 pub use audit::AuditPruner;
 pub use cluster::DrainQuestion;
 pub use dashboard::Cookies;
+pub use lab::{Lab, LabFault, NoLab, RecordingBody, RecordingPlan};
+pub use lab_dark::{DarkArm, DarkBody, DarkPlan, DarkSum, DarkType};
 pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
@@ -149,6 +153,8 @@ pub struct V1State {
     pub session_events: Arc<SessionEvents>,
     /// Figures of the node, for `/v1/node`.
     pub reports: Arc<dyn NodeReports>,
+    /// Recordings, for `/v1/lab`.
+    pub lab: Arc<dyn Lab>,
     /// Clock of the limits.
     pub clock: Arc<dyn Clock>,
     /// Sizes and rates of requests.
@@ -161,6 +167,7 @@ pub(crate) struct V1 {
     gateway: Arc<dyn Gateway>,
     session_events: Arc<SessionEvents>,
     reports: Arc<dyn NodeReports>,
+    lab: Arc<dyn Lab>,
     clock: Arc<dyn Clock>,
     limits: V1Limits,
     requests: Mutex<Limiter<u64>>,
@@ -186,7 +193,7 @@ const WINDOWS_MAX: usize = 10_000;
 
 impl V1 {
     fn new(state: V1State) -> Self {
-        let V1State { node, gateway, session_events, reports, clock, limits } = state;
+        let V1State { node, gateway, session_events, reports, lab, clock, limits } = state;
         if let Some(membership) = node.membership() {
             session_sources::answer_others(membership, &session_events);
         }
@@ -208,6 +215,7 @@ impl V1 {
             gateway,
             session_events,
             reports,
+            lab,
             clock,
             limits,
         }
@@ -330,6 +338,10 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(node::live))
         .routes(routes!(node::reload))
         .routes(routes!(node::drain))
+        .routes(routes!(lab::list, lab::start))
+        .routes(routes!(lab::read, lab::stop))
+        .routes(routes!(lab::frames))
+        .routes(routes!(lab_dark::read, lab_dark::start, lab_dark::stop))
         .routes(routes!(cluster::state))
         .routes(routes!(cluster::owner))
         .routes(routes!(cluster::drain))

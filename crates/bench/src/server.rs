@@ -21,7 +21,7 @@ use guildhall_partition::{Bill, PartitionConfig};
 use guildhall_settings::defaults;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
-use guildhall_telemetry::bill::BillThread;
+use guildhall_telemetry::spare::SpareThread;
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 use serde_json::json;
 use std::{path::Path, sync::Arc};
@@ -87,7 +87,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     let clock = SystemClock::default();
     // As in a node.
     let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
-    let _bill = BillThread::start(bill_worker)?;
+    let _bill = SpareThread::start(bill_worker)?;
     let config = ServerConfig {
         node_number: 0,
         access: None,

@@ -48,7 +48,7 @@ pub use prepared_cache::PreparedCache;
 pub use stream::{
     BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
     Dictionary, DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow,
-    StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
+    StreamCompressor, StreamDecompressor, Training, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 #[cfg(feature = "stream")]
 pub use upgrade::{GateStats, Upgrade, UpgradeGate};

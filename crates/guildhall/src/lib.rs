@@ -23,6 +23,7 @@ mod files;
 mod handover;
 pub mod issuers;
 pub mod jwks_url;
+mod lab;
 pub mod open_files;
 pub mod preflight;
 mod secrets;

@@ -1,16 +1,38 @@
-//! Training of what compression starts with: zstd dictionaries, and the entropy tables of shared-match.
+//! The lab: what compression starts with, and what it would make of the traffic of a node.
 //!
-//! Owns        the samples, from synthetic traffic or from recordings, and the training.
-//! Invariants  equal arguments give equal bytes.
-//! Not here    the traffic: the crate `traffic`. The folder that a node serves dictionaries from:
-//!             `guildhall::dictionaries`.
+//! Owns        recordings and their scrubber; arms over sessions; training of zstd dictionaries and of the entropy
+//!             tables of shared-match.
+//! Invariants  equal arguments of a training give equal bytes.
+//! Not here    the traffic: the crate `traffic`. The thread of recordings, and the folder that a node serves
+//!             dictionaries from: `guildhall`.     Spec  docs/lab.md, ADR 41.
 #![forbid(unsafe_code)]
 
+mod allowed;
 mod anonymous;
+mod arms;
+mod corpus;
+mod dark;
+mod recorder;
+mod recording;
 mod samples;
+mod scrub;
+mod show;
+mod surrogate;
 mod tables;
 mod traffic;
+mod train;
+mod tune;
 
+pub use arms::{ArmRun, Message, SESSIONS_MAX, Sum, framed_bytes, thread_cpu_ns};
+pub use corpus::{Corpus, Recorded};
+pub use dark::{ArmStatus, DARK_ARMS_MAX, Dark, DarkStatus};
+pub use recorder::{Ended, Recorder, RecorderParams, RecorderStatus, WAITING_BYTES_MAX};
+pub use recording::{Dispatch, End, FORMAT, Header, LINE_BYTES_MAX, Line, RecordingReader, RecordingWriter, VERSION};
 pub use samples::{Recording, SAMPLES_MIN, samples_of_traffic, train_dictionary};
+pub use scrub::{PRIVATE_LISTS, Scrubber, copy_unscrubbed};
+pub use show::{ARMS_MAX, DEFAULT_ARMS, Step, Summary, for_each, summarize};
+pub use surrogate::Surrogates;
 pub use tables::{TablesArgs, train_tables};
 pub use traffic::{TrafficKind, scope_of};
+pub use train::{SIZES, Trained, train};
+pub use tune::{Trial, front, grid, measure, published, random, svg, table};

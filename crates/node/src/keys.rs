@@ -46,11 +46,14 @@ pub enum Scope {
     Sessions,
     /// Make, list and revoke keys that may do no more than itself.
     Keys,
+    /// Record what sessions are sent, and compare codecs on it.
+    Lab,
 }
 
 impl Scope {
     /// All scopes, in the order of their bits.
-    pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys];
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys, Self::Lab];
 
     /// The scope's name.
     #[must_use]
@@ -62,6 +65,7 @@ impl Scope {
             Self::Tokens => "tokens",
             Self::Sessions => "sessions",
             Self::Keys => "keys",
+            Self::Lab => "lab",
         }
     }
 

@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bill;
 pub mod certificate;
 pub mod disk;
 pub mod logging;
@@ -16,4 +15,5 @@ pub mod memory;
 pub mod metrics;
 pub mod owners;
 pub mod reports;
+pub mod spare;
 pub mod traces;

@@ -9,8 +9,8 @@ use axum::{
 };
 use futures_util::{FutureExt as _, stream};
 use guildhall_backend::{
-    AuditPruner, BackendRouters, Cookies, NoGateway, NoReports, SessionEvents, V1Limits, V1State, backend_routers,
-    v1_document,
+    AuditPruner, BackendRouters, Cookies, NoGateway, NoLab, NoReports, SessionEvents, V1Limits, V1State,
+    backend_routers, v1_document,
 };
 use guildhall_http_kit::Peer;
 use guildhall_node::Scope;
@@ -38,6 +38,7 @@ impl Backend {
             gateway: Arc::new(NoGateway),
             session_events: Arc::new(SessionEvents::new(16)),
             reports: Arc::new(NoReports::default()),
+            lab: Arc::new(NoLab),
             clock: world.clock.clone(),
             limits,
         };

@@ -16,7 +16,7 @@ use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec};
 use guildhall_settings::defaults;
 use guildhall_stdx::heap::Held;
-use guildhall_telemetry::{bill::BillThread, owners};
+use guildhall_telemetry::{owners, spare::SpareThread};
 use guildhall_ws_proto::DeflateParams;
 use std::{
     collections::BTreeMap,
@@ -103,7 +103,7 @@ pub struct Driver {
     gate: Arc<IdentifyGate>,
     pub bill: Bill,
     /// Ends with it.
-    _bill_thread: BillThread,
+    _bill_thread: SpareThread,
     contexts: ContextPool,
 }
 
@@ -184,7 +184,7 @@ impl Driver {
             memory: Vec::new(),
             gate,
             bill,
-            _bill_thread: BillThread::start(bill_worker)?,
+            _bill_thread: SpareThread::start(bill_worker)?,
             contexts,
         };
         driver.take_reports(None, |driver| driver.is_loaded)?;

@@ -83,6 +83,15 @@ impl FromStr for DictionaryId {
     }
 }
 
+/// How zstd chooses the content of a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Training {
+    /// fastCOVER, zstd's default.
+    FastCover,
+    /// COVER.
+    Cover,
+}
+
 /// A zstd dictionary, shared by all streams that refer to it.
 pub struct Dictionary {
     id: DictionaryId,
@@ -98,12 +107,23 @@ impl Dictionary {
     /// # Errors
     /// [`CodecError::Dictionary`] when there are too few samples to learn from; [`CodecError::Param`].
     pub fn train<S: AsRef<[u8]>>(samples: &[S], bytes_max: usize) -> Result<Self, CodecError> {
+        Self::train_by(Training::FastCover, samples, bytes_max)
+    }
+
+    /// As [`train`](Self::train), by one of zstd's ways. COVER takes some ten times as long.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn train_by<S: AsRef<[u8]>>(by: Training, samples: &[S], bytes_max: usize) -> Result<Self, CodecError> {
         super::check_param("dictionary size", bytes_max as i64, 1 << 10, DICTIONARY_BYTES_MAX as i64)?;
         let lengths: Vec<usize> = samples.iter().map(|sample| sample.as_ref().len()).collect();
         let text: Vec<u8> = samples.iter().flat_map(|sample| sample.as_ref().iter().copied()).collect();
         let mut bytes = vec![0; bytes_max];
-        let trained = zstd_safe::train_from_buffer(&mut bytes[..], &text, &lengths)
-            .map_err(|code| CodecError::Dictionary { reason: zstd_safe::get_error_name(code) })?;
+        let trained = match by {
+            Training::FastCover => zstd_safe::train_from_buffer(&mut bytes[..], &text, &lengths)
+                .map_err(|code| CodecError::Dictionary { reason: zstd_safe::get_error_name(code) })?,
+            Training::Cover => sys::train_cover(&mut bytes, &text, &lengths)?,
+        };
         bytes.truncate(trained);
         number(&mut bytes);
         Self::new(bytes)

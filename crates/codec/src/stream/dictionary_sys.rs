@@ -22,6 +22,33 @@ pub(super) fn header_bytes(dictionary: &[u8]) -> Option<usize> {
     check(bytes).ok()
 }
 
+/// Fills `out` with a dictionary by zstd's COVER, which tries its parameters on part of the samples. Returns its bytes.
+pub(super) fn train_cover(out: &mut [u8], text: &[u8], lengths: &[usize]) -> Result<usize, CodecError> {
+    let count = u32::try_from(lengths.len()).map_err(|_| CodecError::Dictionary { reason: "too many samples" })?;
+    assert_eq!(lengths.iter().sum::<usize>(), text.len(), "the lengths are those of the samples");
+    // SAFETY: zeros are valid for a struct of numbers, and mean that zstd chooses.
+    let mut params: z::ZDICT_cover_params_t = unsafe { std::mem::zeroed() };
+    params.d = 8;
+    params.steps = 8;
+    params.nbThreads = 1;
+    // SAFETY: zstd reads `text` and `lengths` within their lengths, which agree, and writes `out` within its own.
+    let bytes = unsafe {
+        z::ZDICT_optimizeTrainFromBuffer_cover(
+            out.as_mut_ptr().cast(),
+            out.len(),
+            text.as_ptr().cast(),
+            lengths.as_ptr(),
+            count,
+            &mut params,
+        )
+    };
+    // SAFETY: a function of its argument.
+    if unsafe { z::ZDICT_isError(bytes) } == 0 {
+        return Ok(bytes);
+    }
+    Err(CodecError::Dictionary { reason: "COVER found nothing in common in the samples" })
+}
+
 fn check(code: usize) -> Result<usize, CodecError> {
     // SAFETY: a function of its argument.
     if unsafe { z::ZSTD_isError(code) } == 0 {

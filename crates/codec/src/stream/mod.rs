@@ -25,7 +25,9 @@ pub(crate) mod zstd_sys;
 
 pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
-pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
+pub use dictionary::{
+    DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, Training,
+};
 pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub(crate) use zstd::zstd_error;

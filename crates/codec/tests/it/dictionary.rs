@@ -1,6 +1,8 @@
 //! Dictionaries: properties of ids, and streams that refer to one, read by libzstd and by ruzstd.
 
-use guildhall_codec::{CodecError, Dictionary, DictionaryId, StreamCompressor, StreamDecompressor, ZstdParams};
+use guildhall_codec::{
+    CodecError, Dictionary, DictionaryId, StreamCompressor, StreamDecompressor, Training, ZstdParams,
+};
 use proptest::prelude::*;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::{io::Read as _, sync::Arc};
@@ -209,5 +211,29 @@ proptest! {
         let mut out = Vec::new();
         StreamingDecoder::new_with_decoder(wire.as_slice(), decoder).unwrap().read_to_end(&mut out).unwrap();
         prop_assert!(out == whole);
+    }
+}
+
+#[test]
+fn both_ways_of_training_make_dictionaries_that_streams_use() {
+    let samples: Vec<Vec<u8>> = (0..2_000_u32)
+        .map(|n| {
+            format!("{{\"t\":\"MESSAGE_CREATE\",\"author\":{{\"id\":\"{}\"}},\"n\":{n}}}", n % 17 * 7_919).into_bytes()
+        })
+        .collect();
+    for by in [Training::FastCover, Training::Cover] {
+        let dictionary = Arc::new(Dictionary::train_by(by, &samples, 4 << 10).unwrap());
+        assert!(dictionary.bytes().len() <= 4 << 10, "{by:?}");
+        let mut out = Vec::new();
+        let mut stream = StreamCompressor::zstd_with(ZstdParams::default(), dictionary.clone()).unwrap();
+        stream.compress(&[&samples[3]], &mut out).unwrap();
+        let mut plain = Vec::new();
+        StreamCompressor::zstd(ZstdParams::default()).unwrap().compress(&[&samples[3]], &mut plain).unwrap();
+        assert!(out.len() < plain.len(), "{by:?}: {} and {} bytes", out.len(), plain.len());
+        let mut read = Vec::new();
+        let mut reader = StreamDecompressor::zstd_with(18, &dictionary).unwrap();
+        reader.decompress(&out, &mut read, 1 << 20).unwrap();
+        assert_eq!(read, samples[3]);
+        assert!(Dictionary::train_by(by, &samples[..1], 4 << 10).is_err(), "{by:?}: one sample");
     }
 }

@@ -140,7 +140,7 @@ impl Routes<'_> {
 
     /// The API of backends, and the dashboard.
     fn backends(&self, reports: &Arc<Reports>, session_events: &Arc<SessionEvents>) -> (Router, Router) {
-        let Parts { ports, clock, server, node, .. } = self.parts;
+        let Parts { ports, clock, server, node, shared, .. } = self.parts;
         let local = PartitionGateway(server.partitions());
         let gateway: Arc<dyn Gateway> = match node.membership() {
             Some(membership) => Arc::new(ClusterGateway::new(local, membership.clone())),
@@ -154,6 +154,7 @@ impl Routes<'_> {
             gateway,
             session_events: session_events.clone(),
             reports: reports.clone(),
+            lab: Arc::new(shared.lab.clone()),
             clock: Arc::new(NodeClock(*clock)),
             limits: v1_limits(self.config),
         };

@@ -20,7 +20,9 @@ use crate::{
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
-    files, issuers, jwks_url, open_files, preflight,
+    files, issuers, jwks_url,
+    lab::NodeLab,
+    open_files, preflight,
     secrets::{random, secret},
     start_error::StartError,
     tls,
@@ -38,9 +40,9 @@ use guildhall_partition::{Bill, BillWorker};
 use guildhall_settings::{AuthConfig, CodecConfig, Config, UploadMode};
 use guildhall_store::Store;
 use guildhall_telemetry::{
-    bill::BillThread,
     memory::MemoryReader,
     reports::Sampler,
+    spare::SpareThread,
     traces::{self, Traces},
 };
 use limits::{audit_keep_ms, node_limits, server_config};
@@ -79,6 +81,7 @@ struct Parts {
 struct Shared {
     contexts: ContextPool,
     bill: Bill,
+    lab: NodeLab,
     dictionaries: Dictionaries,
     access: Option<Arc<AccessLog>>,
     /// Addresses whose `X-Forwarded-For` counts.
@@ -118,7 +121,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         http.reports.set_upgrades(upgrades.reader());
     }
     let sampler = Sampler::start(&http.reports);
-    guards.keep(bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?);
+    guards.keep(bill_worker.map(SpareThread::start).transpose().map_err(StartError::Partitions)?);
+    guards.keep(Some(SpareThread::start(shared.lab.work()).map_err(StartError::Partitions)?));
     Ok(RunningNode {
         stop: Stop::of(config, &node),
         node,
@@ -149,10 +153,12 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
     let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), (&store, clock)).await?;
     let access = open_access_log(config, clock)?;
     let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
+    let dictionaries = dictionaries.unwrap_or_default();
     let shared = Shared {
         contexts,
         bill,
-        dictionaries: dictionaries.unwrap_or_default(),
+        lab: NodeLab::new(dictionaries.clone()),
+        dictionaries,
         access,
         trusted: config.limits.rest_trusted_proxies.0.as_slice().into(),
         ready: Arc::new(AtomicBool::new(false)),
@@ -221,6 +227,7 @@ fn prepare_server(
     server.certificates = ports.tls.as_ref().map(|tls| tls.certificates.clone());
     server.partition.set_dictionaries(shared.dictionaries.clone());
     server.partition.bill = shared.bill.clone();
+    server.partition.taps = shared.lab.taps().clone();
     Server::prepare(server, clock).map_err(StartError::Partitions)
 }
 

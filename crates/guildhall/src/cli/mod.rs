@@ -14,6 +14,7 @@ mod dictionary;
 mod doctor;
 mod import;
 mod key;
+mod lab;
 mod offline;
 mod publish;
 mod remote;
@@ -101,6 +102,9 @@ pub enum Command {
     /// Train compression dictionaries that clients may request
     #[command(after_long_help = dictionary::HELP)]
     Dictionary(dictionary::DictionaryArgs),
+    /// Record what sessions are sent, and find out which compression suits it
+    #[command(after_long_help = lab::HELP)]
+    Lab(lab::LabArgs),
     /// Print a completion script for a shell
     #[command(after_long_help = shell::COMPLETIONS_HELP)]
     Completions(shell::CompletionsArgs),
@@ -178,6 +182,7 @@ pub async fn run(
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
+        Command::Lab(args) => lab::run(args, &environment, stop).await,
         Command::Completions(args) => {
             shell::completions(&args);
             Ok(())
@@ -310,6 +315,14 @@ mod tests {
         check("guildhall dictionary train --samples a.ndjson --chat f --out d", false);
         check("guildhall dictionary train", false);
         check("guildhall dictionary show d", true);
+        check("guildhall lab record --out f --minutes 5 --one-in 10 --encoding etf --platform web --guild 5", true);
+        check("guildhall lab record", false);
+        check("guildhall lab record --out f --encoding xml", false);
+        check("guildhall lab record --out f --minutes 0", false);
+        check("guildhall lab show f", true);
+        check("guildhall lab show f g --arm zlib --arm zstd:level=3,window=21", true);
+        check("guildhall lab show f --arm zstd:level=99", false);
+        check("guildhall lab show", false);
         check("guildhall", false);
         check("guildhall dance", false);
     }
@@ -330,6 +343,7 @@ mod tests {
             ("doctor", doctor::HELP),
             ("config", config::HELP),
             ("dictionary", dictionary::HELP),
+            ("lab", lab::HELP),
             ("exit codes", EXIT_CODES),
             ("settings", PRECEDENCE),
         ];
@@ -340,7 +354,7 @@ mod tests {
         }
         // The terminal shows the examples as they are written.
         let mut cli = Cli::command().term_width(80);
-        for (name, help) in &helps[..11] {
+        for (name, help) in &helps[..13] {
             let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(shown.contains(help.trim_end()), "{name}: {shown}");
         }
@@ -350,7 +364,7 @@ mod tests {
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
         let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "store", "doctor"];
-        for name in names.into_iter().chain(["config", "dictionary"]) {
+        for name in names.into_iter().chain(["config", "dictionary", "lab"]) {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

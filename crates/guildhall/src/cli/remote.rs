@@ -15,7 +15,7 @@ use clap::Args;
 use futures_util::StreamExt as _;
 use guildhall_http_client::{ConnectError, Connection, connect, handshake, request, trust};
 use guildhall_settings::{HttpUrl, UrlRule};
-use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::{
     Method, StatusCode,
     body::{Body, Frame},
@@ -133,7 +133,7 @@ impl Remote {
         }
     }
 
-    /// A client for requests without a body.
+    /// A client for requests with a short body or none.
     ///
     /// # Errors
     /// There is no key.
@@ -212,7 +212,7 @@ impl Remote {
     }
 }
 
-/// Requests without a body.
+/// Requests with a short body or none.
 pub(super) struct Asking {
     remote: Remote,
     key: String,
@@ -224,8 +224,15 @@ impl Asking {
     /// # Errors
     /// The node cannot be reached or refuses the request, or the answer is not what was expected.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        let body = self.request(Method::GET, path).await?;
-        serde_json::from_slice(&body).context("the answer is not that of a Guildhall node of this version")
+        read(&self.bytes(path).await?)
+    }
+
+    /// The answer to `GET path`, which is no JSON.
+    ///
+    /// # Errors
+    /// The node cannot be reached or refuses the request.
+    pub async fn bytes(&self, path: &str) -> anyhow::Result<Bytes> {
+        self.request(Method::GET, path, Bytes::new()).await
     }
 
     /// Does what `POST path` does.
@@ -233,14 +240,33 @@ impl Asking {
     /// # Errors
     /// The node cannot be reached or refuses the request.
     pub async fn post(&self, path: &str) -> anyhow::Result<()> {
-        self.request(Method::POST, path).await.map(drop)
+        self.request(Method::POST, path, Bytes::new()).await.map(drop)
     }
 
-    async fn request(&self, method: Method, path: &str) -> anyhow::Result<Bytes> {
+    /// The answer to `POST path` with this body.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub async fn send<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
+        read(&self.request(Method::POST, path, body.to_string().into()).await?)
+    }
+
+    /// Does what `DELETE path` does.
+    ///
+    /// # Errors
+    /// The node cannot be reached or refuses the request.
+    pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.request(Method::DELETE, path, Bytes::new()).await.map(drop)
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
         let Self { remote: Remote { server, ca, .. }, key } = self;
         let mut connection = server.connect(ca.as_deref()).await?;
-        let request =
-            server.request(method, path, key).body(Empty::<Bytes>::new()).context("the key has invalid characters")?;
+        let mut request = server.request(method, path, key);
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(body)).context("the key has invalid characters")?;
         let answer = connection.sender.send_request(request).await.context(server.closed())?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
@@ -252,9 +278,20 @@ impl Asking {
     }
 }
 
+fn read<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("the answer is not that of a Guildhall node of this version")
+}
+
 fn refusal(status: StatusCode, body: &[u8]) -> anyhow::Error {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
-    anyhow!("{status}: {}", problem["message"].as_str().unwrap_or("the node refused without a reason"))
+    let fields = problem["errors"].as_array().into_iter().flatten();
+    let fields: Vec<String> = fields
+        .filter_map(|error| Some(format!("{}: {}", error["field"].as_str()?, error["message"].as_str()?)))
+        .collect();
+    match fields.is_empty() {
+        true => anyhow!("{status}: {}", problem["message"].as_str().unwrap_or("the node refused without a reason")),
+        false => anyhow!("{status}: {}", fields.join(" ")),
+    }
 }
 
 async fn read_pieces(mut input: impl AsyncRead + Unpin, pieces: mpsc::Sender<Bytes>) -> anyhow::Result<()> {

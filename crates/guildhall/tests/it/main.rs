@@ -15,6 +15,7 @@ mod hostile;
 mod issuers;
 mod jwks_url;
 mod kill;
+mod lab;
 mod late;
 mod logs;
 mod metrics;

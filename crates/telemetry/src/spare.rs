@@ -1,10 +1,11 @@
-//! Bandwidth bill: the thread that compresses the frames of sampled connections a second time, within a CPU budget.
+//! Spare time: threads of the lowest priority with a CPU budget, for the bandwidth bill and for the lab.
 //!
-//! Owns        the thread (`BillThread`) and its budget (`CpuBudget`).
-//! Invariants  B1 the thread uses at most `CPU_PERMILLE` of a core on average, and `BURST_NS` in a row: then it pauses.
+//! Owns        the thread (`SpareThread`) and its budget (`CpuBudget`).
+//! Invariants  B1 a thread uses at most its thousandths of a core on average, and `BURST_NS` in a row: then it pauses.
 //!             (test `b1_*`) What does not fit the queue meanwhile ends the sample of its connection.
-//! Not here    what is sampled and compared: `guildhall_partition::Bill`.
+//! Not here    the work: `guildhall_partition::BillWorker`, and recordings of the lab.
 
+use guildhall_codec::CodecError;
 use guildhall_partition::BillWorker;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -17,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Thousandths of a core.
-const CPU_PERMILLE: u64 = 10;
+/// Thousandths of a core for the bandwidth bill.
+const BILL_CPU_PERMILLE: u64 = 10;
 /// CPU time that a thread which was idle may use at once: some 100 KB of READY in both codecs.
 const BURST_NS: u64 = 20_000_000;
 /// How often the thread looks for frames: the hot path wakes nobody.
@@ -26,31 +27,65 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The lowest priority.
 const NICE: i32 = 19;
 
+/// Work of a thread, in small steps.
+pub trait SpareWork: Send + 'static {
+    /// Name of the thread.
+    const NAME: &'static str;
+
+    /// Does a step. False: there is nothing to do now.
+    ///
+    /// # Errors
+    /// The work ends.
+    fn step(&mut self) -> Result<bool, CodecError>;
+
+    /// Takes the CPU time of the thread so far.
+    fn set_cpu_ns(&mut self, ns: u64);
+
+    /// Thousandths of a core that the thread may use.
+    fn cpu_permille(&self) -> u64;
+}
+
+impl SpareWork for BillWorker {
+    const NAME: &'static str = "bill";
+
+    fn step(&mut self) -> Result<bool, CodecError> {
+        Self::step(self)
+    }
+
+    fn set_cpu_ns(&mut self, ns: u64) {
+        Self::set_cpu_ns(self, ns);
+    }
+
+    fn cpu_permille(&self) -> u64 {
+        BILL_CPU_PERMILLE
+    }
+}
+
 /// Runs until it is dropped.
 #[derive(Debug)]
-pub struct BillThread {
+pub struct SpareThread {
     thread: Option<JoinHandle<()>>,
     is_ended: Arc<AtomicBool>,
 }
 
-impl BillThread {
+impl SpareThread {
     /// Starts the thread.
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
-    pub fn start(mut worker: BillWorker) -> io::Result<Self> {
+    pub fn start<W: SpareWork>(mut work: W) -> io::Result<Self> {
         let is_ended = Arc::new(AtomicBool::new(false));
         let ended = is_ended.clone();
-        let thread = thread::Builder::new().name("bill".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(W::NAME.to_owned()).spawn(move || {
             // Of this thread alone, as Linux does it. Where it is refused, the budget is enough.
             let _ = rustix::process::setpriority_process(None, NICE);
-            run(&mut worker, &ended);
+            run(&mut work, &ended);
         })?;
         Ok(Self { thread: Some(thread), is_ended })
     }
 }
 
-impl Drop for BillThread {
+impl Drop for SpareThread {
     fn drop(&mut self) {
         self.is_ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -61,21 +96,21 @@ impl Drop for BillThread {
     }
 }
 
-fn run(worker: &mut BillWorker, is_ended: &AtomicBool) {
+fn run<W: SpareWork>(work: &mut W, is_ended: &AtomicBool) {
     let started = Instant::now();
     let mut budget = CpuBudget::default();
     while !is_ended.load(Ordering::Relaxed) {
-        match worker.step() {
+        match work.step() {
             Ok(true) => {}
             Ok(false) => thread::park_timeout(LOOK_EVERY),
             Err(error) => {
-                tracing::warn!(target: "guildhall::bill", %error, "the bandwidth bill ends: a frame cannot be compressed");
+                tracing::warn!(target: "guildhall::bill", thread = W::NAME, %error, "a thread ends: a frame cannot be compressed");
                 return;
             }
         }
         let cpu_ns = thread_cpu_ns();
-        worker.set_cpu_ns(cpu_ns);
-        let pause_until = started.elapsed() + budget.pause(started.elapsed(), cpu_ns);
+        work.set_cpu_ns(cpu_ns);
+        let pause_until = started.elapsed() + budget.pause(started.elapsed(), cpu_ns, work.cpu_permille());
         while !is_ended.load(Ordering::Relaxed)
             && let Some(left) = pause_until.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
         {
@@ -106,13 +141,13 @@ impl Default for CpuBudget {
 
 impl CpuBudget {
     /// How long to pause, at this time and with this CPU time in all.
-    fn pause(&mut self, now: Duration, cpu_ns: u64) -> Duration {
-        let earned = now.saturating_sub(self.at).as_nanos() as u64 * CPU_PERMILLE / 1_000;
+    fn pause(&mut self, now: Duration, cpu_ns: u64, permille: u64) -> Duration {
+        let earned = now.saturating_sub(self.at).as_nanos() as u64 * permille / 1_000;
         let used = cpu_ns.saturating_sub(self.cpu_ns);
         self.credit_ns = (self.credit_ns + earned as i64).min(BURST_NS as i64) - used as i64;
         (self.at, self.cpu_ns) = (now, cpu_ns);
         match u64::try_from(-self.credit_ns) {
-            Ok(debt_ns) => Duration::from_nanos(debt_ns * 1_000 / CPU_PERMILLE),
+            Ok(debt_ns) => Duration::from_nanos(debt_ns * 1_000 / permille.max(1)),
             Err(_) => Duration::ZERO,
         }
     }
@@ -133,21 +168,21 @@ mod tests {
             let used = 100_000 + step * 7_919 % 30_000_000;
             cpu_ns += used;
             now += Duration::from_nanos(used);
-            now += budget.pause(now, cpu_ns);
-            let allowed = now.as_nanos() as u64 * CPU_PERMILLE / 1_000 + BURST_NS;
+            now += budget.pause(now, cpu_ns, BILL_CPU_PERMILLE);
+            let allowed = now.as_nanos() as u64 * BILL_CPU_PERMILLE / 1_000 + BURST_NS;
             assert!(cpu_ns <= allowed + 30_000_000 / 100, "{cpu_ns} ns in {now:?}");
         }
         // Idle time is no savings beyond a burst.
         now += Duration::from_secs(3_600);
-        assert_eq!(budget.pause(now, cpu_ns), Duration::ZERO);
-        assert_eq!(budget.pause(now, cpu_ns + BURST_NS), Duration::ZERO);
-        assert_eq!(budget.pause(now, cpu_ns + BURST_NS + 1_000_000), Duration::from_millis(100));
+        assert_eq!(budget.pause(now, cpu_ns, BILL_CPU_PERMILLE), Duration::ZERO);
+        assert_eq!(budget.pause(now, cpu_ns + BURST_NS, BILL_CPU_PERMILLE), Duration::ZERO);
+        assert_eq!(budget.pause(now, cpu_ns + BURST_NS + 1_000_000, BILL_CPU_PERMILLE), Duration::from_millis(100));
     }
 
     #[test]
     fn the_thread_ends_when_it_is_dropped() {
         let (bill, worker) = Bill::new(1, ContextPool::default());
-        let thread = BillThread::start(worker).unwrap();
+        let thread = SpareThread::start(worker).unwrap();
         let started = Instant::now();
         drop(thread);
         assert!(started.elapsed() < Duration::from_secs(5));

@@ -1,0 +1,292 @@
+//! Lab: recordings of what sessions are sent.
+//!
+//! Owns        the routes below `/v1/lab`, their bodies and bounds; `Lab`, the interface to the recorder.
+//! Limits      one recording at a time; the constants below. An answer with frames has at most `FRAMES_BYTES_MAX`.
+//! Not here    scrubbing, and the format of recordings: `guildhall-lab`.     Spec  docs/lab.md,
+//!             docs/backend-api.md "The lab".
+
+use super::{
+    V1,
+    audit::Made,
+    caller::{Caller, Lab as LabScope},
+    error::V1Error,
+    extract::{Body, Check, FieldErrors, Path, Query},
+    lab_dark::{DarkBody, DarkPlan},
+    types::Snowflake,
+};
+use async_trait::async_trait;
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use guildhall_model::GuildId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// Bytes of one answer with frames.
+const FRAMES_BYTES_MAX: usize = 8 << 20;
+pub(super) const ONE_IN_MAX: i64 = 1_000_000;
+pub(super) const SESSIONS_MAX: i64 = 1_000;
+const BYTES_MIN: i64 = 64 << 10;
+const BYTES_MAX: i64 = 4 << 30;
+const SECONDS_MAX: i64 = 86_400;
+pub(super) const PLATFORMS: [&str; 5] = ["desktop", "mobile", "web", "embedded", "vr"];
+pub(super) const ENCODINGS: [&str; 2] = ["json", "etf"];
+
+/// A recording to start.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordingPlan {
+    /// One session in this many.
+    #[schema(minimum = 1, maximum = 1_000_000, default = 1)]
+    pub one_in: u32,
+    /// Number of sessions.
+    #[schema(minimum = 1, maximum = 1_000, default = 32)]
+    pub sessions_max: u32,
+    /// Bytes of the recording, compressed.
+    #[schema(minimum = 65_536, maximum = 4_294_967_296_i64, default = 67_108_864)]
+    pub bytes_max: u64,
+    /// Duration in seconds.
+    #[schema(minimum = 1, maximum = 86_400, default = 300)]
+    pub seconds_max: u64,
+    /// Only members of this guild.
+    #[schema(value_type = Option<Snowflake>)]
+    pub guild_id: Option<GuildId>,
+    /// Only sessions on this platform: `desktop`, `mobile`, `web`, `embedded` or `vr`.
+    pub platform: Option<String>,
+    /// Only sessions with this encoding: `json` or `etf`.
+    pub encoding: Option<String>,
+    /// Also direct messages, and channels that not every member may view.
+    pub private: bool,
+    /// False: texts, names and ids of users leave the node as they are.
+    pub scrub: bool,
+}
+
+impl Default for RecordingPlan {
+    fn default() -> Self {
+        Self {
+            one_in: 1,
+            sessions_max: 32,
+            bytes_max: 64 << 20,
+            seconds_max: 300,
+            guild_id: None,
+            platform: None,
+            encoding: None,
+            private: false,
+            scrub: true,
+        }
+    }
+}
+
+impl Check for RecordingPlan {
+    fn check(&self, faults: &mut FieldErrors) {
+        faults.number("one_in", self.one_in.into(), 1, ONE_IN_MAX);
+        faults.number("sessions_max", self.sessions_max.into(), 1, SESSIONS_MAX);
+        faults.number("bytes_max", self.bytes_max.try_into().unwrap_or(i64::MAX), BYTES_MIN, BYTES_MAX);
+        faults.number("seconds_max", self.seconds_max.try_into().unwrap_or(i64::MAX), 1, SECONDS_MAX);
+        if self.platform.as_deref().is_some_and(|platform| !PLATFORMS.contains(&platform)) {
+            faults.add("platform", format!("Must be one of {}.", PLATFORMS.join(", ")));
+        }
+        if self.encoding.as_deref().is_some_and(|encoding| !ENCODINGS.contains(&encoding)) {
+            faults.add("encoding", "Must be json or etf.");
+        }
+    }
+}
+
+/// A recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Recording)]
+pub struct RecordingBody {
+    /// Id of the recording.
+    pub id: String,
+    /// Unix time of the start, seconds.
+    pub started_at: u64,
+    /// Why it has ended: `time`, `bytes`, `not_taken` (32 MiB of frames waited for their caller), `stopped` or
+    /// `failed`; null while it runs.
+    pub ended: Option<&'static str>,
+    /// Surrogates stand for texts, ids and times.
+    pub scrubbed: bool,
+    /// Direct messages and channels that not every member may view are in it.
+    pub private: bool,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// Sessions that ended early, because the queue of copies was full.
+    pub sessions_full: u64,
+    /// Dispatches in it.
+    pub dispatches: u64,
+    /// Events of backends, which a scrubbed recording leaves out.
+    pub left_out: u64,
+    /// Bytes of its frames so far.
+    pub bytes: u64,
+    /// Bytes of frames that were not acknowledged.
+    pub waiting_bytes: u64,
+}
+
+/// Why a recording was not started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LabFault {
+    /// The command that runs this node has no lab.
+    #[error("Only a node that `guildhall serve` or `demo` runs can record.")]
+    NotHere,
+    /// There is one.
+    #[error("Another recording runs: stop it by DELETE /v1/lab/recordings/{0}, or wait for its end.")]
+    Busy(u64),
+    /// There is one.
+    #[error("Another dark launch runs: stop it by DELETE /v1/lab/dark.")]
+    BusyDark,
+    /// An arm is wrong.
+    #[error("{0}")]
+    Arms(String),
+    /// The library's.
+    #[error("There is no memory for this.")]
+    Memory,
+}
+
+impl From<LabFault> for V1Error {
+    fn from(fault: LabFault) -> Self {
+        Self::conflict(fault.to_string())
+    }
+}
+
+/// Interface of the API to the recorder. The last recording stays until the next one starts, or until it is deleted.
+#[async_trait]
+pub trait Lab: Send + Sync + 'static {
+    /// Starts a recording.
+    async fn start(&self, plan: RecordingPlan) -> Result<RecordingBody, LabFault>;
+    /// The recording, if there is one.
+    async fn recording(&self) -> Option<RecordingBody>;
+    /// Bytes from `from` on, at most `bytes_max`; those in front are freed. None: there is no such recording. An inner
+    /// None: it does not have these bytes.
+    async fn frames(&self, id: &str, from: u64, bytes_max: usize) -> Option<Option<Vec<u8>>>;
+    /// Ends a recording, or discards one that has ended. False: there is no such recording.
+    async fn stop(&self, id: &str) -> bool;
+    /// Starts a dark launch.
+    async fn start_dark(&self, plan: DarkPlan) -> Result<DarkBody, LabFault>;
+    /// The dark launch that runs, or the last one.
+    async fn dark(&self) -> Option<DarkBody>;
+    /// Ends the dark launch, or discards one that has ended. False: there is none.
+    async fn stop_dark(&self) -> bool;
+}
+
+/// For a node without partitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLab;
+
+#[async_trait]
+impl Lab for NoLab {
+    async fn start(&self, _: RecordingPlan) -> Result<RecordingBody, LabFault> {
+        Err(LabFault::NotHere)
+    }
+    async fn recording(&self) -> Option<RecordingBody> {
+        None
+    }
+    async fn frames(&self, _: &str, _: u64, _: usize) -> Option<Option<Vec<u8>>> {
+        None
+    }
+    async fn stop(&self, _: &str) -> bool {
+        false
+    }
+    async fn start_dark(&self, _: DarkPlan) -> Result<DarkBody, LabFault> {
+        Err(LabFault::NotHere)
+    }
+    async fn dark(&self) -> Option<DarkBody> {
+        None
+    }
+    async fn stop_dark(&self) -> bool {
+        false
+    }
+}
+
+/// Lists recordings
+///
+/// The one that runs, or the last one.
+#[utoipa::path(get, path = "/v1/lab/recordings", tag = "lab", responses((status = 200, body = Vec<RecordingBody>)))]
+pub(super) async fn list(_: Caller<LabScope>, State(v1): State<Arc<V1>>) -> Result<Json<Vec<RecordingBody>>, V1Error> {
+    Ok(Json(v1.in_time(v1.lab.recording()).await?.into_iter().collect()))
+}
+
+/// Starts a recording
+///
+/// Copies what a share of this node's sessions is sent from now on. Read the frames while it runs: 32 MiB may wait.
+#[utoipa::path(post, path = "/v1/lab/recordings", tag = "lab", request_body = RecordingPlan,
+    responses((status = 201, body = RecordingBody),
+    (status = 409, description = "Another recording runs, or this node cannot record", body = V1Error)))]
+pub(super) async fn start(
+    caller: Caller<LabScope>,
+    State(v1): State<Arc<V1>>,
+    body: Body<RecordingPlan>,
+) -> Result<(StatusCode, Extension<Made>, Json<RecordingBody>), V1Error> {
+    let plan = body.read(&v1, caller.permit()).await?;
+    let recording = v1.in_time(v1.lab.start(plan)).await??;
+    Ok((StatusCode::CREATED, Extension(Made("recording_id", recording.id.clone())), Json(recording)))
+}
+
+async fn found(v1: &V1, path: &Path) -> Result<RecordingBody, V1Error> {
+    let recording = v1.in_time(v1.lab.recording()).await?;
+    recording.filter(|recording| recording.id == path.text("recording_id")).ok_or_else(no_recording)
+}
+
+fn no_recording() -> V1Error {
+    V1Error::not_found("recording")
+}
+
+/// Reads the figures of a recording
+#[utoipa::path(get, path = "/v1/lab/recordings/{recording_id}", tag = "lab", params(("recording_id" = String, Path)),
+    responses((status = 200, body = RecordingBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(
+    _: Caller<LabScope>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<RecordingBody>, V1Error> {
+    Ok(Json(found(&v1, &path).await?))
+}
+
+/// Which part of a recording.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    /// Bytes that the caller has. They are freed.
+    #[serde(default)]
+    from: u64,
+}
+
+impl Check for Part {
+    fn check(&self, _: &mut FieldErrors) {}
+}
+
+/// Reads the frames of a recording
+///
+/// zstd frames of JSON lines: appended to one another they are a file for `guildhall lab show`, or `zstd -dc FILE |
+/// jq`. `from` is the number of bytes that the caller has; the node frees these. An empty answer: there is nothing more
+/// yet, or, if `ended` is not null, at all.
+#[utoipa::path(get, path = "/v1/lab/recordings/{recording_id}/frames", tag = "lab",
+    params(("recording_id" = String, Path), Part),
+    responses((status = 200, description = "At most 8 MiB of frames", content_type = "application/zstd", body = Vec<u8>),
+    (status = 404, body = V1Error), (status = 409, description = "The node does not have these bytes", body = V1Error)))]
+pub(super) async fn frames(
+    _: Caller<LabScope>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Query(Part { from }): Query<Part>,
+) -> Result<Response, V1Error> {
+    let frames = v1.in_time(v1.lab.frames(path.text("recording_id"), from, FRAMES_BYTES_MAX)).await?;
+    let frames = frames.ok_or_else(no_recording)?.ok_or_else(|| {
+        V1Error::conflict("The node does not have these bytes: `from` is the number of bytes that were read so far.")
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/zstd")], frames).into_response())
+}
+
+/// Ends a recording
+///
+/// What was recorded can still be read. The second time it is discarded.
+#[utoipa::path(delete, path = "/v1/lab/recordings/{recording_id}", tag = "lab", params(("recording_id" = String, Path)),
+    responses((status = 204, description = "It has ended, or is discarded"), (status = 404, body = V1Error)))]
+pub(super) async fn stop(_: Caller<LabScope>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    match v1.in_time(v1.lab.stop(path.text("recording_id"))).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(no_recording()),
+    }
+}

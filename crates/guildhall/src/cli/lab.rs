@@ -1,0 +1,587 @@
+//! `guildhall lab`: recordings of what sessions are sent, and what codecs make of them.
+
+use super::{Failure, remote::Remote, say};
+use crate::dictionaries;
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Subcommand, builder::PossibleValuesParser};
+use guildhall_codec::{Arm, Dictionaries};
+use guildhall_lab::{
+    ARMS_MAX, Corpus, DARK_ARMS_MAX, DEFAULT_ARMS, FORMAT, Header, RecordingReader, RecordingWriter, Trial, VERSION,
+    summarize,
+};
+use guildhall_model::GuildId;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{
+    fs::{self, File},
+    future::Future,
+    io::{BufReader, Read, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+pub(super) const HELP: &str = "\
+Examples:
+  # Record 32 sessions of a running node for five minutes:
+  GUILDHALL_KEY=ghk_… guildhall lab record --out talk.ndjson.zst
+  # One web session in ten, for an hour, in files of 64 MiB:
+  guildhall lab record --out talk.ndjson.zst --one-in 10 --platform web \\
+      --minutes 60 --megabytes 1024 --file-megabytes 64 --key-file lab.key
+  # What is in it, and what codecs make of it:
+  guildhall lab show talk.ndjson.zst
+  guildhall lab show talk.ndjson.zst --arm zstd:level=3 --arm zlib:level=9
+  # Four arms on a running node, without a file; nothing else is sent:
+  guildhall lab dark start --arm zlib --arm zstd --arm zstd:level=3
+  guildhall lab dark status --types
+  guildhall lab dark stop
+  # A dictionary for each encoding, with its gain on other sessions:
+  guildhall lab train talk.ndjson.zst --out dictionaries
+  # Many arms by bytes, CPU time and memory; stops and goes on:
+  guildhall lab tune talk.ndjson.zst --state tune.ndjson --svg tune.svg
+  # The recording with other tools:
+  zstd -dc talk.ndjson.zst | jq -r .event | sort | uniq -c
+
+`record` and `dark` need a key with the scope `lab`. Names, texts, ids, links and times
+become surrogates before they leave the node; direct messages and channels
+that not every member may view are not recorded. Keep recordings confidential
+all the same: docs/lab.md says why.";
+
+/// How often `record` asks for frames.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Arguments of `lab`.
+#[derive(Args, Debug)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Record what a share of the sessions of a running node is sent
+    Record(RecordArgs),
+    /// Print what recordings contain, and what arms make of it
+    Show(ShowArgs),
+    /// Train dictionaries on recordings, and print what they gain on sessions that they were not trained on
+    Train(TrainArgs),
+    /// Try many arms on recordings, and print the best by bytes, CPU time and memory
+    Tune(TuneArgs),
+    /// Compress what a share of a running node's sessions is sent in other arms too, and drop the bytes
+    #[command(subcommand)]
+    Dark(DarkCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum DarkCommand {
+    /// Start a dark launch
+    Start(DarkStartArgs),
+    /// Print the figures of the dark launch
+    Status {
+        /// Also by dispatch type
+        #[arg(long)]
+        types: bool,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// End the dark launch, and print its figures
+    Stop {
+        #[command(flatten)]
+        remote: Remote,
+    },
+}
+
+#[derive(Args, Debug)]
+struct DarkStartArgs {
+    /// Arm to compare, such as zstd:level=3; one to four
+    #[arg(long = "arm", value_name = "ARM", value_parser = arm, required = true)]
+    arms: Vec<Arm>,
+    /// One session in this many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    one_in: u32,
+    /// At most this many sessions
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    sessions: u32,
+    /// CPU time, thousandths of a core
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
+    cpu_permille: u32,
+    /// Memory of all contexts, megabytes
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    memory_megabytes: u64,
+    /// Only members of this guild
+    #[arg(long, value_name = "ID")]
+    guild: Option<GuildId>,
+    /// Only sessions on this platform
+    #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
+    platform: Option<String>,
+    /// Only sessions with this encoding
+    #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
+    encoding: Option<String>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Args, Debug)]
+struct RecordArgs {
+    /// File to write; further ones have .1, .2 and so on behind the name
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Record one session in this many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    one_in: u32,
+    /// Record at most this many sessions
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    sessions: u32,
+    /// End after this time
+    #[arg(long, value_name = "MINUTES", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    minutes: u64,
+    /// End after this many megabytes, compressed
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4_096))]
+    megabytes: u64,
+    /// Begin another file after this many megabytes
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4_096))]
+    file_megabytes: u64,
+    /// Only members of this guild
+    #[arg(long, value_name = "ID")]
+    guild: Option<GuildId>,
+    /// Only sessions on this platform
+    #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
+    platform: Option<String>,
+    /// Only sessions with this encoding
+    #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
+    encoding: Option<String>,
+    /// Also direct messages, and channels that not every member may view
+    #[arg(long)]
+    private: bool,
+    /// Write texts, names and ids of your users into the file as they are
+    #[arg(long)]
+    with_contents_of_users: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Args, Debug)]
+struct ShowArgs {
+    /// Recordings; files of one recording in their order
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Compare these arms, such as zstd:level=3,window=21; may be repeated [default: zlib, zstd-once,
+    /// zstd:level=3, zstd, shared-match]
+    #[arg(long = "arm", value_name = "ARM", value_parser = arm)]
+    arms: Vec<Arm>,
+    /// Folder of the dictionaries that arms name
+    #[arg(long, value_name = "DIR")]
+    dictionaries: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct TrainArgs {
+    /// Recordings; files of one recording in their order
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder for the dictionaries, created if missing; codec.dictionaries_dir names it
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Train on fewer than 3,000 dispatches, as a test does
+    #[arg(long)]
+    allow_few_samples: bool,
+}
+
+#[derive(Args, Debug)]
+struct TuneArgs {
+    /// Recordings; files of one recording in their order
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Try this many random arms [default: a grid]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    random: Option<u32>,
+    /// Seed of the random arms
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Try these arms as well; may be repeated
+    #[arg(long = "arm", value_name = "ARM", value_parser = arm)]
+    arms: Vec<Arm>,
+    /// File for measurements; a search that was stopped goes on from it
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Picture of all measurements
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+fn arm(text: &str) -> Result<Arm, String> {
+    text.parse().map_err(|error: guildhall_codec::ArmError| error.to_string())
+}
+
+pub(super) async fn run(
+    args: LabArgs,
+    environment: &[(String, String)],
+    stop: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    match args.command {
+        LabCommand::Record(args) => record(args, environment, stop).await,
+        LabCommand::Show(args) => show(&args),
+        LabCommand::Train(args) => train(&args),
+        LabCommand::Tune(args) => tune(&args),
+        LabCommand::Dark(command) => dark(command, environment).await,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct DarkLaunch {
+    state: String,
+    sessions: u64,
+    sessions_busy: u64,
+    sessions_memory: u64,
+    memory_bytes: u64,
+    cpu_permille: u64,
+    cpu_ns: u64,
+    arms: Vec<DarkArm>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DarkArm {
+    arm: String,
+    connection_bytes: u64,
+    total: Sums,
+    types: Vec<DarkType>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DarkType {
+    name: String,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Sums {
+    count: u64,
+    plain_bytes: u64,
+    wire_bytes: u64,
+    cpu_ns: u64,
+}
+
+const DARK: &str = "/v1/lab/dark";
+
+async fn dark(command: DarkCommand, environment: &[(String, String)]) -> Result<(), Failure> {
+    match command {
+        DarkCommand::Start(args) => {
+            if args.arms.len() > DARK_ARMS_MAX {
+                let error = anyhow!("{} arms are too many: give at most {DARK_ARMS_MAX}", args.arms.len());
+                return Err(Failure::Usage(error));
+            }
+            let plan = json!({
+                "arms": args.arms.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "one_in": args.one_in,
+                "sessions_max": args.sessions,
+                "cpu_permille": args.cpu_permille,
+                "memory_bytes_max": args.memory_megabytes << 20,
+                "guild_id": args.guild.map(|guild| guild.to_string()),
+                "platform": args.platform,
+                "encoding": args.encoding,
+            });
+            let _: DarkLaunch = args.remote.asking(environment)?.send(DARK, &plan).await?;
+            say("the dark launch runs; `guildhall lab dark status` prints its figures, `stop` ends it\n");
+        }
+        DarkCommand::Status { types, remote } => {
+            let launch: DarkLaunch = remote.asking(environment)?.get(DARK).await?;
+            say(&dark_table(&launch, types));
+        }
+        DarkCommand::Stop { remote } => {
+            let node = remote.asking(environment)?;
+            let launch: DarkLaunch = node.get(DARK).await?;
+            if launch.state == "running" {
+                node.delete(DARK).await?;
+            }
+            let launch: DarkLaunch = node.get(DARK).await?;
+            say(&dark_table(&launch, true));
+        }
+    }
+    Ok(())
+}
+
+fn dark_table(launch: &DarkLaunch, has_types: bool) -> String {
+    let DarkLaunch { state, sessions, sessions_busy, sessions_memory, memory_bytes, cpu_permille, cpu_ns, arms } =
+        launch;
+    let mut out = format!(
+        "{state}: {sessions} sessions, {:.1} s of CPU time (at most {cpu_permille}/1000 of a core), {:.1} MiB\n",
+        *cpu_ns as f64 / 1e9,
+        *memory_bytes as f64 / f64::from(1 << 20)
+    );
+    if *sessions_busy > 0 {
+        out += &format!(
+            "left out: {sessions_busy} sessions, because CPU time was used up: raise --cpu-permille or --one-in\n"
+        );
+    }
+    if *sessions_memory > 0 {
+        out += &format!("left out: {sessions_memory} sessions, because memory was used up: raise --memory-megabytes\n");
+    }
+    for DarkArm { arm, connection_bytes, total, types } in arms {
+        out += &format!("\n{arm}, {:.1} KiB per connection\n", *connection_bytes as f64 / 1024.0);
+        out +=
+            &format!("{:<32} {:>9} {:>12} {:>12} {:>7} {:>8}\n", "event", "count", "bytes", "sent", "ratio", "CPU us");
+        let mut rows: Vec<(&str, Sums)> = types.iter().map(|of| (&*of.name, of.sums)).collect();
+        rows.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.plain_bytes));
+        rows.truncate(if has_types { usize::MAX } else { 0 });
+        for (name, Sums { count, plain_bytes, wire_bytes, cpu_ns }) in rows.into_iter().chain([("all", *total)]) {
+            let ratio = plain_bytes as f64 / wire_bytes.max(1) as f64;
+            let cpu_us = cpu_ns as f64 / 1_000.0 / count.max(1) as f64;
+            out += &format!("{name:<32} {count:>9} {plain_bytes:>12} {wire_bytes:>12} {ratio:>7.2} {cpu_us:>8.2}\n");
+        }
+    }
+    out
+}
+
+#[derive(Debug, Deserialize)]
+struct Recording {
+    id: String,
+    started_at: u64,
+    ended: Option<String>,
+    scrubbed: bool,
+    private: bool,
+    sessions: u64,
+    sessions_full: u64,
+    dispatches: u64,
+    left_out: u64,
+    bytes: u64,
+}
+
+/// Files of a recording, a new one after `bytes_max`.
+struct Files {
+    first: PathBuf,
+    number: u32,
+    file: File,
+    bytes: u64,
+    bytes_max: u64,
+    header: Vec<u8>,
+}
+
+impl Files {
+    fn new(first: &Path, file: File, bytes_max: u64, header: Vec<u8>) -> Self {
+        Self { first: first.to_owned(), number: 0, file, bytes: 0, bytes_max, header }
+    }
+
+    fn write(&mut self, frames: &[u8]) -> anyhow::Result<()> {
+        if self.bytes >= self.bytes_max {
+            self.number += 1;
+            let mut name = self.first.clone().into_os_string();
+            name.push(format!(".{}", self.number));
+            self.file = create(Path::new(&name))?;
+            self.file.write_all(&self.header).context("writing a recording")?;
+            self.bytes = self.header.len() as u64;
+        }
+        self.file.write_all(frames).with_context(|| format!("writing {}", self.first.display()))?;
+        self.bytes += frames.len() as u64;
+        Ok(())
+    }
+}
+
+/// A file is never overwritten: recordings cannot be made again.
+fn create(path: &Path) -> anyhow::Result<File> {
+    let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
+    made.with_context(|| format!("{} cannot be made: name a file that does not exist", path.display()))
+}
+
+async fn record(
+    args: RecordArgs,
+    environment: &[(String, String)],
+    stop: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let node = args.remote.asking(environment)?;
+    let file = create(&args.out).map_err(Failure::Usage)?;
+    let plan = json!({
+        "one_in": args.one_in,
+        "sessions_max": args.sessions,
+        "seconds_max": args.minutes * 60,
+        "bytes_max": args.megabytes << 20,
+        "guild_id": args.guild.map(|guild| guild.to_string()),
+        "platform": args.platform,
+        "encoding": args.encoding,
+        "private": args.private,
+        "scrub": !args.with_contents_of_users,
+    });
+    let started = node.send("/v1/lab/recordings", &plan).await;
+    if started.is_err() {
+        let _ = fs::remove_file(&args.out);
+    }
+    let mut recording: Recording = started?;
+    let path = format!("/v1/lab/recordings/{}", recording.id);
+    eprintln!("recording {} for {} min; Ctrl + C ends it", recording.id, args.minutes);
+    if !recording.scrubbed {
+        eprintln!("WARNING: the file has texts, names and ids of your users");
+    }
+    let Recording { scrubbed, private, started_at, .. } = recording;
+    let header = Header { format: FORMAT.to_owned(), version: VERSION, scrubbed, private, started_at };
+    let mut files = Files::new(&args.out, file, args.file_megabytes << 20, RecordingWriter::header(&header)?);
+    let (mut from, mut is_stopped) = (0, false);
+    let mut stop = Box::pin(stop);
+    loop {
+        // What ended before the frames were read has no later ones.
+        recording = node.get(&path).await?;
+        let frames = node.bytes(&format!("{path}/frames?from={from}")).await?;
+        files.write(&frames)?;
+        from += frames.len() as u64;
+        if !frames.is_empty() {
+            continue;
+        }
+        if recording.ended.is_some() {
+            break;
+        }
+        let next = tokio::time::sleep(ASK_EVERY);
+        tokio::select! {
+            () = next => {}
+            () = &mut stop, if !is_stopped => {
+                is_stopped = true;
+                node.delete(&path).await?;
+            }
+        }
+    }
+    // It has ended: the node forgets it.
+    node.delete(&path).await?;
+    let Recording { sessions, dispatches, bytes, sessions_full, left_out, ended, .. } = recording;
+    say(&format!(
+        "{}: {sessions} sessions, {dispatches} dispatches, {bytes} bytes; ended: {}\n",
+        args.out.display(),
+        ended.unwrap_or_default()
+    ));
+    if sessions_full > 0 {
+        eprintln!(
+            "{sessions_full} sessions ended early, because the node had no time for them: record fewer (--sessions)"
+        );
+    }
+    if left_out > 0 {
+        eprintln!("left out: {left_out} events of a backend's own, whose fields nobody but the backend knows");
+    }
+    if sessions == 0 {
+        eprintln!("no session was sent anything that may be recorded: is there one that the arguments admit?");
+    }
+    Ok(())
+}
+
+fn show(args: &ShowArgs) -> Result<(), Failure> {
+    if args.arms.len() > ARMS_MAX {
+        return Err(Failure::Usage(anyhow!("{} arms are too many: give at most {ARMS_MAX}", args.arms.len())));
+    }
+    let defaults = || DEFAULT_ARMS.iter().filter_map(|text| text.parse().ok()).collect();
+    let arms: Vec<Arm> = if args.arms.is_empty() { defaults() } else { args.arms.clone() };
+    let known = args.dictionaries.as_deref().map(dictionaries::load).transpose();
+    let known: Dictionaries = known.map_err(|error| Failure::Usage(anyhow!(error)))?.unwrap_or_default();
+    let names = args.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    let mut reader = RecordingReader::new(open(&args.files)?).with_context(|| names.clone()).map_err(Failure::Usage)?;
+    let header = reader.header().clone();
+    let summary = summarize(&mut reader, &arms, &known).with_context(|| names.clone()).map_err(Failure::Usage)?;
+    let kind = if header.scrubbed { "scrubbed" } else { "with contents of users" };
+    let private = if header.private { ", with private channels" } else { "" };
+    say(&format!("{names}: version {}, {kind}{private}\n{}", header.version, summary.text()));
+    Ok(())
+}
+
+fn corpus(files: &[PathBuf]) -> Result<Corpus, Failure> {
+    let names = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    let mut reader = RecordingReader::new(open(files)?).with_context(|| names.clone()).map_err(Failure::Usage)?;
+    let corpus = Corpus::read(&mut reader).with_context(|| names).map_err(Failure::Usage)?;
+    if corpus.left_out_count > 0 {
+        eprintln!("left out: {} dispatches, because there is no room for more in memory", corpus.left_out_count);
+    }
+    Ok(corpus)
+}
+
+fn train(args: &TrainArgs) -> Result<(), Failure> {
+    let corpus = corpus(&args.files)?;
+    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    let samples_min = args.allow_few_samples.then_some(1);
+    for encoding in corpus.encodings() {
+        let progress = |name: &str| eprintln!("{}: {name}", encoding.name());
+        let trained = guildhall_lab::train(&corpus, encoding, samples_min, progress).map_err(Failure::Usage)?;
+        dictionaries::store(&args.out, encoding, &trained.dictionary)?;
+        let (id, bytes) = (trained.dictionary.id(), trained.dictionary.bytes().len());
+        say(&format!("{id}  {}  {bytes} bytes, {}\n{}\n", encoding.name(), trained.by, trained.text()));
+    }
+    Ok(())
+}
+
+fn tune(args: &TuneArgs) -> Result<(), Failure> {
+    let mut arms = match args.random {
+        Some(count) => guildhall_lab::random(count as usize, args.seed),
+        None => guildhall_lab::grid(),
+    };
+    arms.extend(args.arms.iter().filter(|arm| !arms.contains(arm)).copied().collect::<Vec<_>>());
+    let corpus = corpus(&args.files)?;
+    let mut trials = match &args.state {
+        Some(path) if path.exists() => known_trials(path, &corpus).map_err(Failure::Usage)?,
+        _ => Vec::new(),
+    };
+    let mut state = args.state.as_deref().map(|path| open_state(path, &corpus)).transpose()?;
+    let open: Vec<Arm> = arms.into_iter().filter(|arm| !trials.iter().any(|of| of.arm == arm.to_string())).collect();
+    let started = Instant::now();
+    for (done, arm) in open.iter().enumerate() {
+        let left = match done {
+            0 => String::new(),
+            done => {
+                format!(", {:.0} s left", started.elapsed().as_secs_f64() / done as f64 * (open.len() - done) as f64)
+            }
+        };
+        eprintln!("{}/{}{left}: {arm}", done + 1, open.len());
+        match guildhall_lab::measure(&corpus, *arm, &Dictionaries::default()) {
+            Ok(trial) => {
+                if let Some(state) = &mut state {
+                    let line = serde_json::to_string(&trial)?;
+                    writeln!(state, "{line}").context("writing the file of --state")?;
+                }
+                trials.push(trial);
+            }
+            Err(error) => eprintln!("left out: {error:#}"),
+        }
+    }
+    if let Some(path) = &args.svg {
+        fs::write(path, guildhall_lab::svg(&trials)).with_context(|| format!("writing {}", path.display()))?;
+    }
+    say(&guildhall_lab::table(&trials));
+    Ok(())
+}
+
+/// First line of a file of measurements: of which recording they are.
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
+struct StateHead {
+    started_at: u64,
+    dispatches: usize,
+}
+
+impl StateHead {
+    fn of(corpus: &Corpus) -> Self {
+        Self { started_at: corpus.header.started_at, dispatches: corpus.messages.len() }
+    }
+}
+
+fn open_state(path: &Path, corpus: &Corpus) -> anyhow::Result<File> {
+    let is_new = !path.exists();
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    let mut file = file.with_context(|| format!("{} cannot be written", path.display()))?;
+    if is_new {
+        writeln!(file, "{}", serde_json::to_string(&StateHead::of(corpus))?).context("writing the file of --state")?;
+    }
+    Ok(file)
+}
+
+/// Measurements of an earlier search. A last line that was cut is measured again.
+fn known_trials(path: &Path, corpus: &Corpus) -> anyhow::Result<Vec<Trial>> {
+    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let mut lines = text.lines();
+    let head: Option<StateHead> = lines.next().and_then(|line| serde_json::from_str(line).ok());
+    anyhow::ensure!(
+        head == Some(StateHead::of(corpus)),
+        "{} has measurements of another recording: name a file that does not exist",
+        path.display()
+    );
+    Ok(lines.filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// The files one after the other.
+fn open(files: &[PathBuf]) -> Result<Box<dyn Read>, Failure> {
+    let mut all: Box<dyn Read> = Box::new(std::io::empty());
+    for path in files {
+        let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()));
+        all = Box::new(all.chain(BufReader::new(file.map_err(Failure::Usage)?)));
+    }
+    Ok(all)
+}

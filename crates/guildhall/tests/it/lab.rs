@@ -1,0 +1,275 @@
+//! `guildhall lab` against a running node: a recording without secrets, and what it is good for.
+
+use crate::{
+    support::{Demo, Http, end_of, guildhall, run, run_to_end, stderr, wait_until},
+    ws::Ws,
+};
+use guildhall_lab::{Line, RecordingReader};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+const SECRET: &str = "Xylophonist-Quetzalcoatl vortigern@example.org 198.51.100.234";
+const NEEDLES: [&str; 5] = ["xylophonist", "quetzalcoatl", "vortigern", "198.51", "100.234"];
+
+fn admin_key(demo: &Demo) -> String {
+    demo.manifest["admin_key"].as_str().unwrap().to_owned()
+}
+
+fn lab(demo: &Demo, args: &[&str]) -> Command {
+    let mut command = guildhall(["lab"].iter().chain(args));
+    command.env("GUILDHALL_KEY", admin_key(demo));
+    command
+}
+
+#[test]
+fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
+    let (token, channel) = (demo.token("bot_token"), demo.channels()[0].clone());
+    let mut before = Ws::session(demo.addr, &token);
+    before.expect_event("GUILD_CREATE");
+    let (server, file) = (format!("http://{}", demo.addr), dir.path().join("talk.ndjson.zst"));
+    let out = file.to_str().unwrap();
+    let recorder = lab(&demo, &["record", "--server", &server, "--out", out, "--minutes", "60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
+    let mut state = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
+        wait_until(what, || {
+            let answer = api.get("/v1/lab/recordings").unwrap().body;
+            if is_it(&answer) { Ok(answer) } else { Err(answer) }
+        })
+    };
+    state("the recording begins", &|all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    // One session that was there, and one that comes.
+    let mut session = Ws::session(demo.addr, &token);
+    session.expect_event("GUILD_CREATE");
+    let mut bot = demo.client("bot_token");
+    let path = format!("/api/v10/channels/{channel}/messages");
+    for number in 0..20 {
+        let message = json!({"content": format!("{SECRET} {number}")});
+        assert_eq!(bot.request("POST", &path, Some(&message)).unwrap().status, 200);
+        session.expect_event("MESSAGE_CREATE");
+    }
+    let recording = state("20 messages to two sessions", &|all| all[0]["dispatches"].as_u64() >= Some(42));
+    assert_eq!((&recording[0]["sessions"], &recording[0]["scrubbed"]), (&json!(2), &json!(true)));
+    let again = run_to_end(&mut lab(&demo, &["record", "--server", &server, "--out", &format!("{out}.2")]));
+    assert!(!again.status.success() && stderr(&again).contains("Another recording runs"), "{}", stderr(&again));
+    let id = recording[0]["id"].as_str().unwrap();
+    assert_eq!(
+        Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)))
+            .request("DELETE", &format!("/v1/lab/recordings/{id}"), None)
+            .unwrap()
+            .status,
+        204
+    );
+    let ended = end_of(recorder, "lab record");
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert!(text.contains("2 sessions") && text.contains("ended: stopped"), "{text}");
+    assert_eq!(api_state(&demo), json!([]), "the node keeps nothing");
+
+    // Nothing of what was said is in the file, in any form.
+    let bytes = fs::read(&file).unwrap();
+    let mut reader = RecordingReader::new(&*bytes).unwrap();
+    let (mut messages, mut readies) = (0, 0);
+    while let Some(line) = reader.next_line().unwrap() {
+        let Line::Dispatch(dispatch) = line else { continue };
+        let body = dispatch.body.get().to_lowercase();
+        for needle in NEEDLES.iter().chain([&&*channel]) {
+            assert!(!body.contains(needle), "{needle} in {body}");
+        }
+        messages += u32::from(dispatch.event == "MESSAGE_CREATE");
+        readies += u32::from(dispatch.event == "READY");
+    }
+    assert_eq!((messages, readies), (40, 1));
+
+    let shown = run(["lab", "show", out, "--arm", "zlib", "--arm", "zstd", "--arm", "zstd-once"]);
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for part in ["scrubbed", "2 json", "MESSAGE_CREATE", "arm 3: zstd-once:level=3", "KiB per connection"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    // A file is never overwritten.
+    let again = run_to_end(&mut lab(&demo, &["record", "--server", &server, "--out", out]));
+    assert!(again.status.code() == Some(2) && stderr(&again).contains("name a file that does not exist"));
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+fn api_state(demo: &Demo) -> Value {
+    Http::new(demo.addr, &format!("Bearer {}", admin_key(demo))).get("/v1/lab/recordings").unwrap().body
+}
+
+#[test]
+fn mistakes_are_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "2", "--rate", "0"]);
+    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
+    for (body, because) in [
+        (json!({"one_in": 0}), "Must be 1 to 1000000."),
+        (json!({"sessions_max": 1_001}), "Must be 1 to 1000."),
+        (json!({"seconds_max": 0}), "Must be 1 to 86400."),
+        (json!({"bytes_max": 1}), "Must be 65536 to 4294967296."),
+        (json!({"platform": "fridge"}), "Must be one of desktop, mobile, web, embedded, vr."),
+        (json!({"encoding": "xml"}), "Must be json or etf."),
+        (json!({"scrubbed": false}), "There is no field `scrubbed`"),
+    ] {
+        let answer = api.request("POST", "/v1/lab/recordings", Some(&body)).unwrap();
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        assert!(answer.body.to_string().contains(because), "{body}: {}", answer.body);
+    }
+    for path in ["/v1/lab/recordings/7", "/v1/lab/recordings/7/frames"] {
+        assert_eq!(api.get(path).unwrap().status, 404);
+    }
+    let made = api.request("POST", "/v1/lab/recordings", Some(&json!({}))).unwrap();
+    assert_eq!(made.status, 201, "{made:?}");
+    let id = made.body["id"].as_str().unwrap().to_owned();
+    let wrong = api.get(&format!("/v1/lab/recordings/{id}/frames?from=1000000")).unwrap();
+    assert!(wrong.status == 409 && wrong.body.to_string().contains("number of bytes"), "{wrong:?}");
+    let key = api.request("POST", "/v1/keys", Some(&json!({"name": "reader", "scopes": ["read"]}))).unwrap();
+    let mut reader = Http::new(demo.addr, &format!("Bearer {}", key.body["key"].as_str().unwrap()));
+    let refused = reader.get("/v1/lab/recordings").unwrap();
+    assert!(refused.status == 403 && refused.body.to_string().contains("lab"), "{refused:?}");
+
+    let file = dir.path().join("no.zst");
+    fs::write(&file, "no recording").unwrap();
+    for (args, because) in [
+        (vec!["lab", "show", file.to_str().unwrap()], "make one with `guildhall lab record`"),
+        (vec!["lab", "show", "/does/not/exist"], "cannot be read"),
+        (vec!["lab", "show", file.to_str().unwrap(), "--arm", "zlib:level=10"], "from 0 to 9"),
+    ] {
+        let output = run(args.iter());
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(because), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn a_dark_launch_compares_four_arms_on_a_running_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
+    let (token, channel) = (demo.token("bot_token"), demo.channels()[0].clone());
+    let server = format!("http://{}", demo.addr);
+    let arms = ["zlib", "zstd", "zstd:level=3", "zstd-once"];
+    let with_arms = arms.iter().flat_map(|arm| ["--arm", *arm]);
+    let start: Vec<&str> = ["dark", "start", "--server", &server].into_iter().chain(with_arms).collect();
+    let started = run_to_end(&mut lab(&demo, &start));
+    assert!(started.status.success(), "{}", stderr(&started));
+    let again = run_to_end(&mut lab(&demo, &start));
+    assert!(!again.status.success() && stderr(&again).contains("DELETE /v1/lab/dark"), "{}", stderr(&again));
+    let mut session = Ws::session(demo.addr, &token);
+    session.expect_event("GUILD_CREATE");
+    let mut bot = demo.client("bot_token");
+    let path = format!("/api/v10/channels/{channel}/messages");
+    for number in 0..30 {
+        let message = json!({"content": format!("number {number} of what is said here")});
+        assert_eq!(bot.request("POST", &path, Some(&message)).unwrap().status, 200);
+        session.expect_event("MESSAGE_CREATE");
+    }
+    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
+    let launch = wait_until("32 dispatches in four arms", || {
+        let answer = api.get("/v1/lab/dark").unwrap().body;
+        let is_whole = |arm: &Value| arm["total"]["count"] == 32;
+        let arms = answer["arms"].as_array().unwrap();
+        if arms.len() == 4 && arms.iter().all(is_whole) { Ok(answer) } else { Err(answer) }
+    });
+    assert_eq!((&launch["state"], &launch["sessions"]), (&json!("running"), &json!(1)));
+    let bytes = |at: usize| {
+        let types = launch["arms"][at]["types"].as_array().unwrap();
+        let messages = types.iter().find(|of| of["name"] == "MESSAGE_CREATE").unwrap();
+        assert_eq!(messages["count"], 30);
+        messages["wire_bytes"].as_u64().unwrap()
+    };
+    assert!(bytes(3) > bytes(0) && bytes(3) > bytes(1) && bytes(3) > bytes(2), "a frame per message is the worst");
+    let stopped = run_to_end(&mut lab(&demo, &["dark", "stop", "--server", &server]));
+    let text = String::from_utf8(stopped.stdout.clone()).unwrap();
+    for part in ["stopped: 1 sessions", "zstd-once:level=3", "MESSAGE_CREATE", "ratio"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}{}", stderr(&stopped));
+    }
+    // Its figures stay until they are discarded.
+    assert_eq!(api.get("/v1/lab/dark").unwrap().body["state"], "stopped");
+    assert_eq!(api.request("DELETE", "/v1/lab/dark", None).unwrap().status, 204);
+    assert_eq!(api.get("/v1/lab/dark").unwrap().status, 404);
+    for (body, because) in [
+        (json!({"arms": []}), "Must have 1 to 4 items"),
+        (json!({"arms": ["zlib", "zlib", "zlib", "zlib", "zlib"]}), "Must have 1 to 4 items"),
+        (json!({"arms": ["zlib:level=10"]}), "whole number from 0 to 9"),
+        (json!({"arms": ["zstd:dict=00112233445566778899aabbccddeeff"]}), "load it, or leave dict out"),
+        (json!({"arms": ["zlib"], "cpu_permille": 501}), "Must be 1 to 500."),
+        (json!({"arms": ["zlib"], "memory_bytes_max": 1}), "Must be 1048576 to 1073741824."),
+    ] {
+        let answer = api.request("POST", "/v1/lab/dark", Some(&body)).unwrap();
+        assert!(answer.status == 400 && answer.body.to_string().contains(because), "{body}: {}", answer.body);
+    }
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+/// A recording of two sessions with the same events, one in each encoding or both in JSON.
+fn made_recording(path: &std::path::Path, scrubbed: bool) {
+    let mut writer = guildhall_lab::RecordingWriter::new().unwrap();
+    let format = guildhall_lab::FORMAT.to_owned();
+    let header = guildhall_lab::Header { format, version: 1, scrubbed, private: false, started_at: 7 };
+    writer.push(&header).unwrap();
+    for n in 0..400_u64 {
+        let user = 1_000_000_000_000_000_000 + n % 9 * 7_919;
+        let body = json!({"author": {"id": user.to_string(), "username": format!("user{user}")}, "channel_id": "15",
+            "content": format!("word{} and word{}", n % 23, n * n % 31), "guild_id": "7", "tts": false});
+        for session in 0..4_u64 {
+            writer
+                .push(&json!({"at_ms": n, "session": session, "encoding": "json", "event": "MESSAGE_CREATE",
+                    "seq": n + 1, "bytes": 200, "rule": "public+content", "body": body}))
+                .unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    fs::write(path, writer.take()).unwrap();
+}
+
+#[test]
+fn a_recording_trains_a_dictionary_and_tunes_arms() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (file, own, out) = (path("r.zst"), path("own.zst"), path("dictionaries"));
+    made_recording(file.as_ref(), true);
+    made_recording(own.as_ref(), false);
+    let few = run(["lab", "train", &file, "--out", &out]);
+    assert!(few.status.code() == Some(2) && stderr(&few).contains("record for longer"), "{}", stderr(&few));
+    let refused = run(["lab", "train", &own, "--out", &out, "--allow-few-samples"]);
+    assert!(refused.status.code() == Some(2) && stderr(&refused).contains("without --with-contents-of-users"));
+    let trained = run(["lab", "train", &file, "--out", &out, "--allow-few-samples"]);
+    let text = String::from_utf8(trained.stdout.clone()).unwrap();
+    for part in ["fastCOVER 16 KiB", "first 100", "MESSAGE_CREATE", "held-out sessions"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}{}", stderr(&trained));
+    }
+    let id = text.split(' ').next().unwrap();
+    let shown =
+        run(["lab", "show", &file, "--dictionaries", &out, "--arm", "zstd", "--arm", &format!("zstd:dict={id}")]);
+    assert!(shown.status.success(), "{}", stderr(&shown));
+
+    let (state, svg) = (path("state"), path("tune.svg"));
+    let tune = |more: &[&str]| {
+        let args = ["lab", "tune", &file, "--state", &state, "--svg", &svg, "--arm", "zlib:level=1"];
+        run(args.iter().chain(more))
+    };
+    let first = tune(&["--random", "3"]);
+    let text = String::from_utf8(first.stdout.clone()).unwrap();
+    assert!(text.contains("* zstd:level=6,window=18") && text.contains("KiB"), "{text}{}", stderr(&first));
+    assert!(stderr(&first).contains("5/5"), "{}", stderr(&first));
+    assert!(fs::read_to_string(&svg).unwrap().contains(">published</text>"));
+    // What was measured is not measured again, and a line that was cut is.
+    let measured = fs::read_to_string(&state).unwrap();
+    assert_eq!(measured.lines().count(), 6);
+    fs::write(&state, &measured[..measured.len() - 20]).unwrap();
+    let again = tune(&["--random", "3"]);
+    assert!(stderr(&again).contains("1/1") && !stderr(&again).contains("2/"), "{}", stderr(&again));
+    let other = path("other.zst");
+    made_recording(other.as_ref(), true);
+    fs::write(&state, "{\"started_at\":1,\"dispatches\":1}\n").unwrap();
+    let wrong = tune(&[]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("another recording"), "{}", stderr(&wrong));
+}

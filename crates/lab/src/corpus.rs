@@ -1,0 +1,164 @@
+//! Corpus: recordings in memory, for work that reads them often.
+//!
+//! Owns        the messages of recordings in the encodings of their sessions, and which sessions are held out.
+//! Limits      `BYTES_MAX` of bodies; what comes later is left out, and counted.
+
+use crate::{
+    arms::Message,
+    recording::{Header, RecordingReader},
+    show::{Step, for_each},
+};
+use anyhow::{Result, ensure};
+use guildhall_codec::Encoding;
+use guildhall_model::EventName;
+use std::{collections::BTreeSet, io::Read};
+
+/// Bytes of bodies in memory.
+const BYTES_MAX: usize = 512 << 20;
+/// One session in this many is held out of training.
+const HELD_OUT_ONE_IN: usize = 4;
+
+/// A dispatch in memory.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    session: u64,
+    encoding: Encoding,
+    name: EventName,
+    seq: u64,
+    rule: Box<str>,
+    body: Box<[u8]>,
+    /// How many dispatches of its session are in front of it.
+    position: u64,
+}
+
+impl Recorded {
+    /// As an encoder takes it.
+    #[must_use]
+    pub fn message(&self) -> Message<'_> {
+        let Self { session, encoding, name, seq, rule, body, .. } = self;
+        Message { session: *session, encoding: *encoding, name: *name, seq: *seq, rule, body }
+    }
+
+    /// How many dispatches of its session are in front of it.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+/// Recordings in memory.
+#[derive(Debug)]
+pub struct Corpus {
+    /// Header of the first file.
+    pub header: Header,
+    /// In the order of the files.
+    pub messages: Vec<Recorded>,
+    /// Dispatches that did not fit.
+    pub left_out_count: u64,
+}
+
+impl Corpus {
+    /// Reads recordings, one after the other.
+    ///
+    /// # Errors
+    /// The recording is damaged, or has no dispatch.
+    pub fn read<R: Read>(reader: &mut RecordingReader<R>) -> Result<Self> {
+        Self::read_within(reader, BYTES_MAX)
+    }
+
+    fn read_within<R: Read>(reader: &mut RecordingReader<R>, bytes_max: usize) -> Result<Self> {
+        let header = reader.header().clone();
+        let mut corpus = Self { header, messages: Vec::new(), left_out_count: 0 };
+        let mut positions = std::collections::HashMap::<u64, u64>::new();
+        let mut bytes = 0;
+        for_each(reader, |step| {
+            let Step::Message(_, message) = step else { return Ok(()) };
+            bytes += message.body.len();
+            if bytes > bytes_max {
+                corpus.left_out_count += 1;
+                return Ok(());
+            }
+            let position = positions.entry(message.session).or_default();
+            corpus.messages.push(Recorded {
+                session: message.session,
+                encoding: message.encoding,
+                name: message.name,
+                seq: message.seq,
+                rule: message.rule.into(),
+                body: message.body.into(),
+                position: *position,
+            });
+            *position += 1;
+            Ok(())
+        })?;
+        ensure!(!corpus.messages.is_empty(), "the recording has no dispatch: record for longer, or more sessions");
+        Ok(corpus)
+    }
+
+    /// Encodings of its sessions.
+    #[must_use]
+    pub fn encodings(&self) -> Vec<Encoding> {
+        let has = |encoding: &Encoding| self.messages.iter().any(|message| message.encoding == *encoding);
+        [Encoding::Json, Encoding::Etf].into_iter().filter(has).collect()
+    }
+
+    /// Messages of one encoding: those to train on, and those of sessions that are held out. With one session, its
+    /// first three quarters and its last one.
+    #[must_use]
+    pub fn split(&self, encoding: Encoding) -> [Vec<&Recorded>; 2] {
+        let of_encoding: Vec<&Recorded> = self.messages.iter().filter(|of| of.encoding == encoding).collect();
+        let sessions: BTreeSet<u64> = of_encoding.iter().map(|of| of.session).collect();
+        if sessions.len() < 2 {
+            let at = of_encoding.len() - of_encoding.len() / HELD_OUT_ONE_IN;
+            let (trained, held_out) = of_encoding.split_at(at);
+            return [trained.to_vec(), held_out.to_vec()];
+        }
+        let one_in = HELD_OUT_ONE_IN.min(sessions.len());
+        let held: BTreeSet<u64> =
+            sessions.into_iter().enumerate().filter(|(at, _)| at % one_in == one_in - 1).map(|(_, of)| of).collect();
+        let (held_out, trained) = of_encoding.into_iter().partition(|of| held.contains(&of.session));
+        [trained, held_out]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Dispatch, FORMAT, RecordingWriter, VERSION};
+    use serde_json::value::RawValue;
+    use std::borrow::Cow;
+
+    fn file(sessions: u64, count: u64) -> Vec<u8> {
+        let mut writer = RecordingWriter::new().unwrap();
+        let format = FORMAT.to_owned();
+        writer.push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1 }).unwrap();
+        for n in 0..count {
+            let body = RawValue::from_string(format!("{{\"content\":\"text {n}\"}}")).unwrap();
+            let (encoding, event, rule) = ("json".into(), Cow::Borrowed("MESSAGE_CREATE"), "public".into());
+            let (session, seq) = (n % sessions, 1 + n / sessions);
+            writer.push(&Dispatch { at_ms: n, session, encoding, event, seq, bytes: 1, rule, body: &body }).unwrap();
+        }
+        writer.flush().unwrap();
+        writer.take()
+    }
+
+    #[test]
+    fn sessions_are_held_out_whole() {
+        for (sessions, held_out) in [(1, 25), (2, 50), (5, 20), (9, 22)] {
+            let file = file(sessions, 100);
+            let corpus = Corpus::read(&mut RecordingReader::new(&*file).unwrap()).unwrap();
+            let [trained, held] = corpus.split(Encoding::Json);
+            assert_eq!((trained.len() + held.len(), held.len()), (100, held_out), "{sessions}");
+            assert_eq!(corpus.split(Encoding::Etf).map(|of| of.len()), [0, 0]);
+            assert_eq!(corpus.encodings(), [Encoding::Json]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let file = file(2, 100);
+        let corpus = Corpus::read_within(&mut RecordingReader::new(&*file).unwrap(), 1_000).unwrap();
+        assert_eq!(corpus.messages.len() as u64 + corpus.left_out_count, 100);
+        assert!(corpus.left_out_count > 10);
+    }
+}
