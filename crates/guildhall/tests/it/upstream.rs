@@ -70,6 +70,11 @@ pub fn check_event(name: &str, body: &Value) {
     assert!(faults.is_empty(), "{name}: {faults:#?} in {body}");
 }
 
+/// Every route: `METHOD /path`.
+pub fn routes() -> impl Iterator<Item = &'static str> {
+    DATA["routes"].as_object().expect("routes").keys().map(String::as_str)
+}
+
 /// The routes with fields: `METHOD /path`, the media type and type of a body, and the names of its query. A body that
 /// is an object without a name is named after its route.
 pub fn requests() -> impl Iterator<Item = (&'static str, Option<(&'static str, String)>, Vec<&'static str>)> {

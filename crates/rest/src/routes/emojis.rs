@@ -36,7 +36,7 @@ pub(super) fn need_to_create(guild: &GuildReply) -> Result<(), ApiError> {
 }
 
 fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
-    form::list(value, 0, ROLES_MAX, form::id)
+    form::present(value, ROLES_MAX, form::id)
 }
 
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {

@@ -59,7 +59,7 @@ pub(crate) fn new_message_with<T>(
 ) -> Result<(NewMessage, Vec<FileForm>, T), ApiError> {
     let mut files = Vec::new();
     let (message, others) = form::object(body, |form| {
-        let content = form.optional("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).unwrap_or_default();
+        let content = form.optional("content", content).unwrap_or_default();
         // `embed` is how API version 9 clients still say it.
         let embeds = match form.optional("embeds", embeds) {
             Some(embeds) => embeds,
@@ -120,7 +120,7 @@ pub(crate) fn message_patch(body: &Value, uploads: &[usize]) -> Result<(MessageP
             kept
         });
         let patch = MessagePatch {
-            content: form.nullable("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).map(Option::unwrap_or_default),
+            content: form.nullable("content", content).map(Option::unwrap_or_default),
             embeds: form.nullable("embeds", embeds).map(Option::unwrap_or_default),
             components: form.nullable("components", components).map(Option::unwrap_or_default),
             attachments,
@@ -222,6 +222,14 @@ fn kept(value: &Value, uploads: &[usize]) -> Parsed<Named> {
 fn refuse_unsupported(form: &mut Form<'_>) {
     if form.optional("poll", |_| Ok(())).is_some() {
         form.fault("poll", unsupported("This server has no polls."));
+    }
+}
+
+/// Without white space at its ends, as upstream; the length is that of what is left.
+fn content(value: &Value) -> Parsed<String> {
+    match value.as_str().map(str::trim) {
+        Some(content) => form::text(&Value::from(content), 0, CONTENT_CHARS_MAX),
+        None => form::text(value, 0, CONTENT_CHARS_MAX),
     }
 }
 
@@ -327,6 +335,14 @@ mod tests {
             ApiError::Form(faults) => serde_json::to_value(faults).unwrap(),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn content_has_no_white_space_at_its_ends() {
+        assert_eq!(read(json!({"content": " \n a  b\u{3000}"})).content, "a  b");
+        assert_eq!(read(json!({"content": format!("x{}", " ".repeat(3000))})).content, "x");
+        assert_eq!(read(json!({"content": "\u{200b} "})).content, "\u{200b}", "bots use it for empty messages");
+        assert_eq!(message_patch(&json!({"content": " y "}), &[]).unwrap().0.content.as_deref(), Some("y"));
     }
 
     fn status_and_message(error: ApiError) -> (u16, String) {

@@ -41,7 +41,7 @@ async fn unknown_paths_are_answered_in_json() {
         let message = answer.json()["message"].as_str().unwrap().to_owned();
         assert!(message.contains("/api/v10") && message.contains("/v1/openapi.json"), "{path}: {message}");
     }
-    world.get(&world.bot, "/applications/detectable").await.is(404, not_found);
+    world.get(&world.bot, "/users/@me/detectable").await.is(404, not_found);
 }
 
 #[tokio::test]

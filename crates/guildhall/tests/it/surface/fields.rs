@@ -373,6 +373,24 @@ fn every_documented_field_is_read_refused_or_on_the_page() {
 }
 
 #[test]
+fn what_is_not_served_is_refused_by_name() {
+    let node = TestNode::new();
+    let bot = node.bot(100, "bot");
+    let others: Vec<_> = upstream::routes().filter(|route| !is_served(route) && !route.contains("@original")).collect();
+    assert!(others.len() > 90, "{} routes", others.len());
+    let is_named = |route: &&&str| {
+        let (method, template) = route.split_once(' ').expect("a method");
+        let pieces = template.split('/').map(|piece| if piece.starts_with('{') { "123" } else { piece });
+        let path = pieces.collect::<Vec<_>>().join("/");
+        let body = if method == "GET" || method == "DELETE" { Value::Null } else { json!({}) };
+        let answer = bot.request(method, &path, body);
+        answer.status == 404 && answer.body["message"].as_str().is_some_and(|text| text.contains("does not serve"))
+    };
+    let wrong: Vec<_> = others.iter().filter(|route| !is_named(route)).collect();
+    assert!(wrong.is_empty(), "neither served nor in `unserved.rs`: {wrong:#?}");
+}
+
+#[test]
 fn followers_of_an_event_come_in_pages() {
     let node = TestNode::new();
     let people: Vec<Person> = (100..104).map(|id| node.user(id, &format!("p{id}"))).collect();
