@@ -41,10 +41,10 @@ Examples:
   # The recording with other tools:
   zstd -dc talk.ndjson.zst | jq -r .event | sort | uniq -c
 
-`record` and `dark` need a key with the scope `lab`. Names, texts, ids, links and times
-become surrogates before they leave the node; direct messages and channels
-that not every member may view are not recorded. Keep recordings confidential
-all the same: docs/lab.md says why.";
+`record` and `dark` need a key with the scope `lab`. Names, texts, ids, links
+and times become surrogates before they leave the node; direct messages and
+channels that not every member may view are not recorded. Keep recordings
+confidential all the same: docs/lab.md says why.";
 
 /// How often `record` asks for frames.
 const ASK_EVERY: Duration = Duration::from_secs(1);
