@@ -153,7 +153,8 @@ impl NodeLab {
             started_at: unix_seconds(),
         };
         let key = random().map_err(|_| LabFault::Memory)?;
-        let id = recording.as_ref().map_or(1, |last| last.id + 1);
+        // Of no recording before a restart.
+        let id = recording.as_ref().map_or(0, |last| last.id + 1).max(unix_seconds());
         let tap = self.taps.start(filter).ok_or(LabFault::Busy(id))?;
         let recorder = Recorder::new(tap, params, key).map_err(|_| LabFault::Memory)?;
         tracing::info!(

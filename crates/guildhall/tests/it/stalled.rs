@@ -26,6 +26,8 @@ const NAME_NOTHING: &[(&str, &str)] = &[
     ("POST", "/v1/keys"),
     ("POST", "/v1/publish"),
     ("POST", "/v1/directs"),
+    ("POST", "/v1/lab/dark"),
+    ("POST", "/v1/lab/recordings"),
     ("POST", "/v1/node/reload"),
     ("POST", "/v1/tokens/inspect"),
     ("POST", "/v1/tokens/revoke"),
