@@ -1,6 +1,6 @@
 //! Corpus: recordings in memory, for work that reads them often.
 //!
-//! Owns        the messages of recordings in the encodings of their sessions, and which sessions are held out.
+//! Owns        the messages of recordings in the encodings of their sessions, and which of them are held out.
 //! Limits      `BYTES_MAX` of bodies; what comes later is left out, and counted.
 
 use crate::{
@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, io::Read};
 
 /// Bytes of bodies in memory.
 const BYTES_MAX: usize = 512 << 20;
-/// One session in this many is held out of training.
+/// One session in this many is held out of training, and this part of the recording's end.
 const HELD_OUT_ONE_IN: usize = 4;
 
 /// A dispatch in memory.
@@ -27,8 +27,6 @@ pub struct Recorded {
     seq: u64,
     rule: Box<str>,
     body: Box<[u8]>,
-    /// How many dispatches of its session are in front of it.
-    position: u64,
 }
 
 impl Recorded {
@@ -37,12 +35,6 @@ impl Recorded {
     pub fn message(&self) -> Message<'_> {
         let Self { session, encoding, name, seq, rule, body, .. } = self;
         Message { session: *session, encoding: *encoding, name: *name, seq: *seq, rule, body }
-    }
-
-    /// How many dispatches of its session are in front of it.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.position
     }
 }
 
@@ -69,7 +61,6 @@ impl Corpus {
     fn read_within<R: Read>(reader: &mut RecordingReader<R>, bytes_max: usize) -> Result<Self> {
         let header = reader.header().clone();
         let mut corpus = Self { header, messages: Vec::new(), left_out_count: 0 };
-        let mut positions = std::collections::HashMap::<u64, u64>::new();
         let mut bytes = 0;
         for_each(reader, |step| {
             let Step::Message(_, message) = step else { return Ok(()) };
@@ -78,7 +69,6 @@ impl Corpus {
                 corpus.left_out_count += 1;
                 return Ok(());
             }
-            let position = positions.entry(message.session).or_default();
             corpus.messages.push(Recorded {
                 session: message.session,
                 encoding: message.encoding,
@@ -86,9 +76,7 @@ impl Corpus {
                 seq: message.seq,
                 rule: message.rule.into(),
                 body: message.body.into(),
-                position: *position,
             });
-            *position += 1;
             Ok(())
         })?;
         ensure!(!corpus.messages.is_empty(), "the recording has no dispatch: record for longer, or more sessions");
@@ -102,22 +90,21 @@ impl Corpus {
         [Encoding::Json, Encoding::Etf].into_iter().filter(has).collect()
     }
 
-    /// Messages of one encoding: those to train on, and those of sessions that are held out. With one session, its
-    /// first three quarters and its last one.
+    /// Messages of one encoding: those to train on, and those to measure with. Sessions are sent the same events, so
+    /// that whole sessions are held out, and of these only the last quarter of the recording counts: training has the
+    /// other sessions until then. With one session it is its last quarter.
     #[must_use]
     pub fn split(&self, encoding: Encoding) -> [Vec<&Recorded>; 2] {
         let of_encoding: Vec<&Recorded> = self.messages.iter().filter(|of| of.encoding == encoding).collect();
         let sessions: BTreeSet<u64> = of_encoding.iter().map(|of| of.session).collect();
-        if sessions.len() < 2 {
-            let at = of_encoding.len() - of_encoding.len() / HELD_OUT_ONE_IN;
-            let (trained, held_out) = of_encoding.split_at(at);
-            return [trained.to_vec(), held_out.to_vec()];
-        }
-        let one_in = HELD_OUT_ONE_IN.min(sessions.len());
+        let one_in = HELD_OUT_ONE_IN.min(sessions.len().max(1));
+        let is_held = |(at, _): &(usize, u64)| at % one_in == one_in - 1;
         let held: BTreeSet<u64> =
-            sessions.into_iter().enumerate().filter(|(at, _)| at % one_in == one_in - 1).map(|(_, of)| of).collect();
-        let (held_out, trained) = of_encoding.into_iter().partition(|of| held.contains(&of.session));
-        [trained, held_out]
+            sessions.into_iter().enumerate().filter(is_held).map(|(_, session)| session).collect();
+        let (earlier, later) = of_encoding.split_at(of_encoding.len() - of_encoding.len() / HELD_OUT_ONE_IN);
+        let trained = earlier.iter().filter(|of| one_in == 1 || !held.contains(&of.session)).copied();
+        let measured = later.iter().filter(|of| held.contains(&of.session)).copied();
+        [trained.collect(), measured.collect()]
     }
 }
 
@@ -143,12 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_held_out_whole() {
-        for (sessions, held_out) in [(1, 25), (2, 50), (5, 20), (9, 22)] {
+    fn nothing_is_both_trained_on_and_measured_with() {
+        for (sessions, trained, measured) in [(1, 75, 25), (2, 38, 13), (5, 60, 5), (9, 59, 6)] {
             let file = file(sessions, 100);
             let corpus = Corpus::read(&mut RecordingReader::new(&*file).unwrap()).unwrap();
-            let [trained, held] = corpus.split(Encoding::Json);
-            assert_eq!((trained.len() + held.len(), held.len()), (100, held_out), "{sessions}");
+            let split = corpus.split(Encoding::Json);
+            assert_eq!(split.each_ref().map(Vec::len), [trained, measured], "{sessions}");
+            let [of_training, of_measuring] = split.map(|of| of.iter().map(|of| of.session).collect::<BTreeSet<_>>());
+            assert!(sessions == 1 || of_training.is_disjoint(&of_measuring));
             assert_eq!(corpus.split(Encoding::Etf).map(|of| of.len()), [0, 0]);
             assert_eq!(corpus.encodings(), [Encoding::Json]);
         }

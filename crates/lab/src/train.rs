@@ -1,8 +1,8 @@
 //! Training: a dictionary from recordings, and what it gains on sessions that it was not trained on.
 //!
 //! Owns        the sizes and ways that are tried, and the choice among them.
-//! Invariants  V1 no session is both trained on and measured with. V2 a recording with contents of users is refused:
-//!             the node serves a dictionary to everybody.
+//! Invariants  V1 no session is both trained on and measured with, nor are events of the same time. V2 a recording with
+//!             contents of users is refused: the node serves a dictionary to everybody.
 //! Limits      `SAMPLES_BYTES_MAX` of samples, spread evenly over the recording; COVER needs some ten times that.
 //! Not here    the folder of dictionaries: `guildhall::dictionaries`.
 
@@ -15,7 +15,11 @@ use anyhow::{Context as _, Result, ensure};
 use guildhall_codec::{
     Arm, Dictionaries, Dictionary, DispatchFrame, Encoding, Framing, KnownDictionary, Training, ZstdParams,
 };
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    sync::Arc,
+};
 
 /// Sizes that are tried, bytes.
 pub const SIZES: [usize; 4] = [16 << 10, 32 << 10, 64 << 10, 112 << 10];
@@ -125,9 +129,12 @@ fn measure(
     let dictionaries = Dictionaries::new(known.into_iter().collect()).context("one is not too many")?;
     let mut run = ArmRun::new(arm, &[encoding], &dictionaries)?;
     let mut measured = Measured { by_part: Default::default(), by_event: BTreeMap::new() };
+    let mut positions = HashMap::<u64, u64>::new();
     for recorded in recorded {
         let sum = run.add(&recorded.message())?;
-        let part = PARTS.iter().position(|(_, end)| recorded.position() < *end).unwrap_or(PARTS.len() - 1);
+        let position = positions.entry(recorded.message().session).or_default();
+        let part = PARTS.iter().position(|(_, end)| *position < *end).unwrap_or(PARTS.len() - 1);
+        *position += 1;
         measured.by_part[part] += sum;
         let of_event = measured.by_event.entry(recorded.message().name.as_str()).or_default();
         if part < PARTS.len() - 1 {
