@@ -19,11 +19,16 @@ use guildhall_partition::{TapMessage, TapReader, TapRule};
 use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     time::{Duration, Instant},
 };
 
 /// Frames that the caller has not taken. Past it the recording ends: nothing is lost that a caller was promised.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
+/// Bodies that are remembered for other sessions, and the longest one.
+const RECENT_MAX: usize = 256;
+const RECENT_BYTES_MAX: usize = 16 << 10;
 /// A frame is made of what there is after this time, so that a caller sees progress.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
 
@@ -84,6 +89,8 @@ pub struct Recorder {
     first_ms: Option<u64>,
     sessions: (u64, u64),
     ended: Option<Ended>,
+    /// Bodies that were made, by a hash of what they were made of.
+    recent: HashMap<u64, Option<String>>,
     /// Bytes of the recording from `freed_bytes` on.
     frames: Vec<u8>,
     freed_bytes: u64,
@@ -132,6 +139,7 @@ impl Recorder {
         Ok(Self {
             params,
             tap: Some(tap),
+            recent: HashMap::new(),
             frames: writer.take(),
             scrubber: Scrubber::new(key),
             writer,
@@ -214,8 +222,26 @@ impl Recorder {
         }
     }
 
-    /// The body for the file; none if a backend defines the event.
+    /// The body for the file; none if a backend defines the event. Sessions that are sent the same body share the work.
     fn body(&mut self, name: EventName, encoding: Encoding, rule: TapRule, body: &[u8]) -> Result<Option<String>> {
+        let hides = !self.params.private && rule == (TapRule::Own { has_private: true });
+        let mut hasher = DefaultHasher::new();
+        (name as usize, encoding as usize, hides, body).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(made) = self.recent.get(&key) {
+            return Ok(made.clone());
+        }
+        let made = self.made_body(name, encoding, hides, body)?;
+        if body.len() <= RECENT_BYTES_MAX {
+            if self.recent.len() >= RECENT_MAX {
+                self.recent.clear();
+            }
+            self.recent.insert(key, made.clone());
+        }
+        Ok(made)
+    }
+
+    fn made_body(&mut self, name: EventName, encoding: Encoding, hides: bool, body: &[u8]) -> Result<Option<String>> {
         let json = match encoding {
             Encoding::Json => Cow::Borrowed(body),
             Encoding::Etf => {
@@ -224,7 +250,6 @@ impl Recorder {
                 Cow::Owned(value.to_string().into_bytes())
             }
         };
-        let hides = !self.params.private && rule == TapRule::Own { has_private: true };
         let left_out: &[&str] = if hides { &PRIVATE_LISTS } else { &[] };
         if self.params.scrubbed {
             return Ok(self.scrubber.copy(name, &json, left_out)?);

@@ -14,8 +14,9 @@ use std::fmt;
 /// Longer numbers may be ids or times.
 const DIGITS_KEPT: usize = 5;
 
-/// Lists in READY and GUILD_CREATE with channels that not every member may view, or that are direct.
-pub const PRIVATE_LISTS: [&str; 14] = [
+/// Fields of READY and GUILD_CREATE with channels that not every member may view, or that are direct, and with settings
+/// of the account.
+pub const PRIVATE_LISTS: [&str; 16] = [
     "channels",
     "friend_suggestion_count",
     "guild_scheduled_events",
@@ -29,6 +30,8 @@ pub const PRIVATE_LISTS: [&str; 14] = [
     "stage_instances",
     "threads",
     "user_guild_settings",
+    "user_settings",
+    "user_settings_proto",
     "voice_states",
 ];
 

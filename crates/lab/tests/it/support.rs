@@ -11,10 +11,18 @@ pub fn header(scrubbed: bool) -> Header {
     Header { format: "guildhall-recording".to_owned(), version: 1, scrubbed, private: false, started_at: 1_790_000_000 }
 }
 
+/// What people say: the file in `GUILDHALL_LAB_CHAT`, to measure by hand with other texts.
+fn chat() -> Chat {
+    match std::env::var_os("GUILDHALL_LAB_CHAT") {
+        None => Chat::built_in(),
+        Some(path) => Chat::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
+    }
+}
+
 /// Events of generated traffic, each with the sessions that see it.
 pub fn events(sessions: u32, count: usize) -> Vec<(Event, Vec<u64>)> {
     let viewers: Vec<Viewer> = (0..sessions).map(|index| Viewer::new(11, index)).collect();
-    let traffic = Traffic::new(Params { kind: Kind::Session, seed: 11, sessions }, Chat::built_in());
+    let traffic = Traffic::new(Params { kind: Kind::Session, seed: 11, sessions }, chat());
     let seen = |event: &Event| {
         (0_u64..).zip(&viewers).filter(|(_, viewer)| viewer.sees(event)).map(|(index, _)| index).collect()
     };
