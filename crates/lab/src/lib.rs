@@ -12,6 +12,7 @@ mod anonymous;
 mod arms;
 mod corpus;
 mod dark;
+mod experiment;
 mod recorder;
 mod recording;
 mod samples;
@@ -26,6 +27,10 @@ mod tune;
 pub use arms::{ArmRun, Message, SESSIONS_MAX, Sum, framed_bytes, thread_cpu_ns};
 pub use corpus::{Corpus, Recorded};
 pub use dark::{ArmStatus, DARK_ARMS_MAX, Dark, DarkStatus};
+pub use experiment::{
+    Audience, EXPERIMENT_ARMS_MAX, EXPERIMENTS_MAX, Experiment, ExperimentError, Experiments, Guardrail, Interval,
+    SAMPLES_MIN as GUARDRAIL_SAMPLES_MIN, SLOTS, Subject, Verdict,
+};
 pub use recorder::{Ended, Recorder, RecorderParams, RecorderStatus, WAITING_BYTES_MAX};
 pub use recording::{Dispatch, End, FORMAT, Header, LINE_BYTES_MAX, Line, RecordingReader, RecordingWriter, VERSION};
 pub use samples::{Recording, SAMPLES_MIN, samples_of_traffic, train_dictionary};
