@@ -38,6 +38,14 @@ const WHOLE_MAX: usize = 8;
 /// Longest match in a zstd message that is written alone.
 const STANDALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
+/// Each connection is sent this payload every 41 seconds or so, the same to the byte.
+const fn heartbeat_ack(form: Form) -> &'static [u8] {
+    match form {
+        Form::Json => br#"{"t":null,"s":null,"op":11,"d":null}"#,
+        Form::Etf => b"\x83t\0\0\0\x04d\0\x01dd\0\x03nild\0\x02opa\x0bd\0\x01sd\0\x03nild\0\x01td\0\x03nil",
+    }
+}
+
 /// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or
 /// else from that of the newest message: its body, the distance, and its seq.
 fn copy_head(
@@ -416,13 +424,25 @@ impl Matcher {
         Ok(())
     }
 
-    /// Appends a whole message that no other connection gets: it refers to itself, and to the stream's dictionary.
+    /// The heartbeat ACK as a copy of the one that the stream had before. None: it is none, or none is in reach.
+    fn ack(&self, state: &mut StreamState, message: &[u8], window: u32) -> Option<[ResolvedSequence; 1]> {
+        if message != heartbeat_ack(self.form) {
+            return None;
+        }
+        let distance = state.note_ack().filter(|distance| *distance <= window)?;
+        Some([ResolvedSequence { literals: 0, length: message.len() as u32, distance }])
+    }
+
+    /// Appends a whole message that no other connection gets: it refers to itself, and to the stream's dictionary; a
+    /// heartbeat ACK to the one before.
     pub fn zstd_standalone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.standalone_total += 1;
+        let ack = self.ack(&mut stream.state, message, zstd::WINDOW_BYTES);
         let (longest, window) = (STANDALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
-        let sequences = if stream.has_dictionary()
-            && let Some(dictionary) = stream.dictionary()
-        {
+        let has_dictionary = stream.has_dictionary();
+        let sequences = if let Some(ack) = &ack {
+            ack
+        } else if has_dictionary && let Some(dictionary) = stream.dictionary() {
             let before = DictionaryPrefix { dictionary, position: stream.state.position() as usize };
             self.scratch.standalone.find_behind(&before, message, longest, window)
         } else {
@@ -435,8 +455,12 @@ impl Matcher {
     /// Appends a whole message that no other connection gets.
     pub fn deflate_standalone(&mut self, stream: &mut DeflateStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.standalone_total += 1;
+        let ack = self.ack(&mut stream.state, message, stream.decoder.window());
         let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.decoder.window() as usize);
-        let sequences = self.scratch.standalone.find(message, longest, window);
+        let sequences = match &ack {
+            Some(ack) => ack,
+            None => self.scratch.standalone.find(message, longest, window),
+        };
         deflate::standalone::write(&mut stream.decoder, &mut self.scratch.symbols, message, sequences, out);
         stream.state.advance(message.len());
     }

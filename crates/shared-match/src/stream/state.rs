@@ -35,6 +35,8 @@ pub struct StreamState {
     /// By event name, as `name_slot` has it: the newest bodies. Another name may have the same slot.
     named: [[BodyId; NAMED_COUNT]; NAME_SLOTS],
     seq: u64,
+    /// Where the newest heartbeat ACK begins.
+    ack_at: Option<u32>,
     /// By `k`: position of the first message whose seq shares all digits with the current one except for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],
 }
@@ -57,6 +59,12 @@ impl StreamState {
             self.ring.forget_beyond(self.position, FORGET_BYTES as u32);
             self.swept_at = self.position;
         }
+    }
+
+    /// A heartbeat ACK comes next. Returns how far back the one before it begins.
+    pub fn note_ack(&mut self) -> Option<u32> {
+        let before = self.ack_at.replace(self.position)?;
+        Some(self.position.wrapping_sub(before))
     }
 
     /// Bodies are numbered otherwise from now on.

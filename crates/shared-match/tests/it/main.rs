@@ -5,6 +5,7 @@ mod allocations;
 mod crowd;
 mod dictionary;
 mod example;
+mod heartbeat_ack;
 mod messages;
 mod noninterference;
 mod similar_events;
