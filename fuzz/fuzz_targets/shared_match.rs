@@ -33,19 +33,22 @@ struct Connection {
 
 impl Connection {
     fn new(control: u8) -> Self {
-        let connection = Self::bystander(control);
-        Self { reader: Some(connection.stream.reader(control)), ..connection }
+        let stream = Stream::new(control);
+        Self { reader: Some(stream.reader(control)), stream, ..Self::bystander(control) }
     }
 
     /// A connection whose output is not decoded.
     fn bystander(control: u8) -> Self {
-        Self { stream: Stream::new(control), reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
+        let mut stream = Stream::new(control);
+        // A context each would take hundreds of megabytes.
+        stream.move_to_shared();
+        Self { stream, reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
     }
 
     fn event(&mut self, matcher: &mut Matcher, form: Form, id: Option<BodyId>, name: &'static str, body: &[u8]) {
         self.seq += 1;
         let message = whole(form, name, self.seq, body);
-        match self.stream.event(matcher, id, self.seq) {
+        match self.stream.event(matcher, id, self.seq, &message) {
             Some(wire) => self.check(wire, &message),
             None => self.alone(matcher, &message),
         }
@@ -142,7 +145,8 @@ fuzz_target!(|data: &[u8]| {
             _ => match argument {
                 0..=3 => connections[at].store(bytes(50)),
                 // The connection misses events and returns: nothing from before may be referenced.
-                4 | 5 => connections[at].stream.leave_matcher(),
+                4 => connections[at].stream.leave_matcher(),
+                5 => connections[at].stream.move_to_shared(),
                 _ => connections[at].seq = [9, 99, 255, 99_999][usize::from(bytes(1).first().copied().unwrap_or(0)) % 4],
             },
         }

@@ -1,7 +1,8 @@
 //! Two recipients of different views, in two worlds that differ in the content of events that the first may not view.
 //!
-//! Input       one byte: format, encoding, whether zstd streams start with a dictionary, effort; then operations of one
-//!             byte, most with further bytes.
+//! Input       one byte: format, encoding, whether zstd streams start with a dictionary or a library context and
+//!             deflate streams with a context, effort; then operations of one byte, most with further bytes. One of
+//!             them moves a stream from its context to shared-match.
 //! Oracle      the observer's connection carries identical bytes in both worlds; each connection of both decodes
 //!             exactly what it was sent, with libzstd or zlib fed only its bytes.
 // max_len: 4096
@@ -68,7 +69,7 @@ impl World {
         for (index, connection) in self.connections.iter_mut().enumerate().filter(|(index, _)| takes[*index]) {
             connection.seq += 1;
             let message = whole(form, name, connection.seq, body);
-            let wire = match connection.stream.event(&mut self.matcher, id, connection.seq) {
+            let wire = match connection.stream.event(&mut self.matcher, id, connection.seq, &message) {
                 Some(wire) => wire,
                 None => connection.stream.alone(&mut self.matcher, &message),
             };
@@ -153,7 +154,7 @@ fuzz_target!(|data: &[u8]| {
                     0 => *connection = Connection::new(*control),
                     1 => connection.stream.leave_matcher(),
                     2 => connection.seq = [9, 99, 255, 99_999][usize::from(argument >> 1)],
-                    _ => {}
+                    _ => connection.stream.move_to_shared(),
                 }
                 None
             }),

@@ -1,6 +1,6 @@
 //! One end and the other of a stream, for the targets of shared-match.
 
-use guildhall_codec::{Dictionary, StreamDecompressor};
+use guildhall_codec::{ContextPool, Dictionary, StreamCompressor, StreamDecompressor, ZlibParams};
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, DeflateStream, Form, Matcher, ZSTD_WINDOW_LOG, ZstdStream,
 };
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "X"];
-/// Bit of the first byte of an input.
+/// Bit of the first byte of an input: zstd streams have a dictionary; deflate streams begin with a library context.
 pub const WITH_DICTIONARY: u8 = 8;
 
 /// A dictionary, for either end.
@@ -20,43 +20,84 @@ pub static KNOWN: LazyLock<(Arc<shared_match::Dictionary>, Dictionary)> = LazyLo
     (Arc::new(shared), known)
 });
 
-pub enum Stream {
+enum Format {
     Zstd(ZstdStream),
     Deflate(DeflateStream, Container),
 }
 
+pub struct Stream {
+    format: Format,
+    /// It writes the stream until it moves to shared-match.
+    context: Option<StreamCompressor>,
+}
+
 impl Stream {
     pub fn new(control: u8) -> Self {
-        match control & 3 {
-            0 | 1 if control & WITH_DICTIONARY != 0 => Self::Zstd(ZstdStream::with_dictionary(KNOWN.0.clone())),
-            0 | 1 => Self::Zstd(ZstdStream::default()),
-            kind => {
-                let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
-                Self::Deflate(DeflateStream::new(container, 9 + (control >> 5)), container)
+        let window_bits = 9 + (control >> 5);
+        let deflate = ZlibParams { window_bits, ..ZlibParams::default() };
+        let (format, context) = match (control & 3, control & WITH_DICTIONARY != 0) {
+            (0 | 1, true) => (Format::Zstd(ZstdStream::with_dictionary(KNOWN.0.clone())), None),
+            (0, false) => (Format::Zstd(ZstdStream::default()), None),
+            (1, false) => {
+                let context = ContextPool::default().zstd_movable(ZSTD_WINDOW_LOG);
+                (Format::Zstd(ZstdStream::continued()), Some(context))
             }
-        }
+            (kind, is_begun) => {
+                let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
+                let stream = match is_begun {
+                    true => DeflateStream::continued(container, window_bits),
+                    false => DeflateStream::new(container, window_bits),
+                };
+                let context = match container {
+                    Container::Zlib => StreamCompressor::zlib(deflate),
+                    Container::PerMessage => StreamCompressor::deflate(deflate, window_bits),
+                };
+                let context = is_begun.then(|| context.expect("the parameters are in their ranges"));
+                (Format::Deflate(stream, container), context)
+            }
+        };
+        Self { format, context }
+    }
+
+    /// Shared-match goes on with the stream.
+    pub fn move_to_shared(&mut self) {
+        self.context = None;
     }
 
     /// A decoder that has read nothing yet.
     pub fn reader(&self, control: u8) -> StreamDecompressor {
-        let mut reader = match self {
-            Self::Zstd(_) if control & WITH_DICTIONARY != 0 => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, &KNOWN.1),
-            Self::Zstd(_) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
-            Self::Deflate(..) => StreamDecompressor::zlib(),
+        let mut reader = match &self.format {
+            Format::Zstd(_) if control & WITH_DICTIONARY != 0 => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, &KNOWN.1),
+            Format::Zstd(_) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
+            Format::Deflate(..) => StreamDecompressor::zlib(),
         }
         .expect("there is memory");
-        if let Self::Deflate(_, Container::PerMessage) = self {
+        if let Format::Deflate(_, Container::PerMessage) = self.format {
             reader.decompress(&[0x78, 0x9c], &mut Vec::new(), 0).expect("a header");
         }
         reader
     }
 
     /// An event to this connection and others; none if it has to be written alone.
-    pub fn event(&mut self, matcher: &mut Matcher, id: Option<BodyId>, seq: u64) -> Option<Vec<u8>> {
-        let mut wire = Vec::new();
-        let written = match self {
-            Self::Zstd(stream) => matcher.zstd(stream, id?, seq, &mut wire),
-            Self::Deflate(stream, _) => matcher.deflate(stream, id?, seq, &mut wire),
+    pub fn event(
+        &mut self,
+        matcher: &mut Matcher,
+        id: Option<BodyId>,
+        seq: u64,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let (mut wire, id) = (Vec::new(), id?);
+        if let Some(context) = &mut self.context {
+            context.compress(&[message], &mut wire).expect("a context that works");
+            match &mut self.format {
+                Format::Zstd(stream) => matcher.follow_zstd(stream, id, seq, message.len()),
+                Format::Deflate(stream, _) => matcher.follow_deflate(stream, id, seq, message.len()),
+            }
+            return Some(wire);
+        }
+        let written = match &mut self.format {
+            Format::Zstd(stream) => matcher.zstd(stream, id, seq, &mut wire),
+            Format::Deflate(stream, _) => matcher.deflate(stream, id, seq, &mut wire),
         };
         written.ok().map(|()| wire)
     }
@@ -64,9 +105,14 @@ impl Stream {
     /// A message to this connection alone.
     pub fn alone(&mut self, matcher: &mut Matcher, message: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
-        match self {
-            Self::Zstd(stream) => matcher.zstd_standalone(stream, message, &mut wire),
-            Self::Deflate(stream, _) => matcher.deflate_standalone(stream, message, &mut wire),
+        if let Some(context) = &mut self.context {
+            context.compress(&[message], &mut wire).expect("a context that works");
+            self.follow(message.len());
+            return wire;
+        }
+        match &mut self.format {
+            Format::Zstd(stream) => matcher.zstd_standalone(stream, message, &mut wire),
+            Format::Deflate(stream, _) => matcher.deflate_standalone(stream, message, &mut wire),
         }
         wire
     }
@@ -75,23 +121,35 @@ impl Stream {
     #[allow(dead_code, reason = "one of the targets has no such message")]
     pub fn store(&mut self, message: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
-        match self {
-            Self::Zstd(stream) => stream.store(message, &mut wire),
-            Self::Deflate(stream, _) => stream.store(message, &mut wire),
+        if let Some(context) = &mut self.context {
+            context.store(message, &mut wire).expect("a context that works");
+            self.follow(message.len());
+            return wire;
+        }
+        match &mut self.format {
+            Format::Zstd(stream) => stream.store(message, &mut wire),
+            Format::Deflate(stream, _) => stream.store(message, &mut wire),
         }
         wire
     }
 
+    fn follow(&mut self, bytes: usize) {
+        match &mut self.format {
+            Format::Zstd(stream) => stream.follow(bytes),
+            Format::Deflate(stream, _) => stream.follow(bytes),
+        }
+    }
+
     pub fn leave_matcher(&mut self) {
-        match self {
-            Self::Zstd(stream) => stream.leave_matcher(),
-            Self::Deflate(stream, _) => stream.leave_matcher(),
+        match &mut self.format {
+            Format::Zstd(stream) => stream.leave_matcher(),
+            Format::Deflate(stream, _) => stream.leave_matcher(),
         }
     }
 
     /// The decoder reads this message, whole.
     pub fn check(&self, reader: &mut StreamDecompressor, mut wire: Vec<u8>, message: &[u8]) {
-        if let Self::Deflate(_, Container::PerMessage) = self {
+        if let Format::Deflate(_, Container::PerMessage) = self.format {
             wire.extend_from_slice(&[0, 0, 0xff, 0xff]);
         }
         let mut read = Vec::new();

@@ -2,25 +2,41 @@
 //! content of these write it the same bytes.
 
 use crate::messages::whole;
+use guildhall_codec::{ContextPool, StreamCompressor};
 use guildhall_shared_match::{
-    BodyId, Container, DeflateStream, Domain, Effort, Form, Limits, Matcher, Scope, Tables, ZstdStream,
+    BodyId, Container, DeflateStream, Domain, Effort, Form, Limits, Matcher, Scope, Tables, ZSTD_WINDOW_LOG, ZstdStream,
 };
 use guildhall_stdx::Rng;
 
 const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "PRESENCE_UPDATE"];
 
-#[derive(Clone)]
-enum Stream {
+enum Format {
     Zstd(ZstdStream),
     Deflate(DeflateStream),
 }
 
+struct Stream {
+    format: Format,
+    /// It writes the stream until it moves to shared-match.
+    context: Option<StreamCompressor>,
+}
+
 impl Stream {
     fn new(is_zstd: bool) -> Self {
-        match is_zstd {
-            true => Self::Zstd(ZstdStream::default()),
-            false => Self::Deflate(DeflateStream::new(Container::Zlib, 15)),
-        }
+        let format = match is_zstd {
+            true => Format::Zstd(ZstdStream::default()),
+            false => Format::Deflate(DeflateStream::new(Container::Zlib, 15)),
+        };
+        Self { format, context: None }
+    }
+
+    /// Begins with a library context.
+    fn begun(is_zstd: bool, contexts: &ContextPool) -> Self {
+        let (format, context) = match is_zstd {
+            true => (Format::Zstd(ZstdStream::continued()), contexts.zstd_movable(ZSTD_WINDOW_LOG)),
+            false => (Format::Deflate(DeflateStream::continued(Container::Zlib, 15)), contexts.zlib_movable()),
+        };
+        Self { format, context: Some(context) }
     }
 
     fn write(
@@ -31,15 +47,25 @@ impl Stream {
         (name, body): (&'static str, &[u8]),
     ) -> Vec<u8> {
         let mut out = Vec::new();
-        let written = id.is_some_and(|id| match self {
-            Self::Zstd(stream) => matcher.zstd(stream, id, seq, &mut out).is_ok(),
-            Self::Deflate(stream) => matcher.deflate(stream, id, seq, &mut out).is_ok(),
+        let message = whole(Form::Json, name, seq, body);
+        if let Some(context) = &mut self.context {
+            context.compress(&[&message], &mut out).unwrap();
+            match (&mut self.format, id) {
+                (Format::Zstd(stream), Some(id)) => matcher.follow_zstd(stream, id, seq, message.len()),
+                (Format::Deflate(stream), Some(id)) => matcher.follow_deflate(stream, id, seq, message.len()),
+                (Format::Zstd(stream), None) => stream.follow(message.len()),
+                (Format::Deflate(stream), None) => stream.follow(message.len()),
+            }
+            return out;
+        }
+        let written = id.is_some_and(|id| match &mut self.format {
+            Format::Zstd(stream) => matcher.zstd(stream, id, seq, &mut out).is_ok(),
+            Format::Deflate(stream) => matcher.deflate(stream, id, seq, &mut out).is_ok(),
         });
         if !written {
-            let message = whole(Form::Json, name, seq, body);
-            match self {
-                Self::Zstd(stream) => matcher.zstd_standalone(stream, &message, &mut out),
-                Self::Deflate(stream) => matcher.deflate_standalone(stream, &message, &mut out),
+            match &mut self.format {
+                Format::Zstd(stream) => matcher.zstd_standalone(stream, &message, &mut out),
+                Format::Deflate(stream) => matcher.deflate_standalone(stream, &message, &mut out),
             }
         }
         out
@@ -144,13 +170,16 @@ const VIEWS: [u16; CONNECTIONS] =
 /// Without the requirement of view 1, and with it.
 const OBSERVERS: [u16; 2] = [0b0_0000_0011, 0b1_0000_1011];
 
-/// What an observer is sent in a world; `hidden` seeds the content that it may not view.
+/// What an observer is sent in a world; `hidden` seeds the content that it may not view. Every other seed has streams
+/// that begin with contexts and move one by one.
 fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Vec<Vec<u8>> {
     let (mut rng, mut hidden) = (Rng::new(seed), Rng::new(hidden));
     let mut views = VIEWS;
     views[0] = OBSERVERS[seed as usize % OBSERVERS.len()];
     let mut matcher = matcher(effort);
-    let mut streams: Vec<(Stream, u64)> = vec![(Stream::new(is_zstd), 0); CONNECTIONS];
+    let contexts = ContextPool::default();
+    let begins = |_| if seed % 2 == 0 { Stream::new(is_zstd) } else { Stream::begun(is_zstd, &contexts) };
+    let mut streams: Vec<(Stream, u64)> = (0..CONNECTIONS).map(begins).map(|stream| (stream, 0)).collect();
     let mut sent = Vec::new();
     let phrases: Vec<String> = (0..12).map(|_| random(&mut rng, 20)).collect();
     for step in 0..60 {
@@ -177,6 +206,11 @@ fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Ve
             if index == 0 {
                 sent.push(wire);
             }
+        }
+        // What makes a stream move does not depend on content (V1 of `partition::context_budget`).
+        let moves = rng.below(CONNECTIONS as u64 * 3) as usize;
+        if let Some((stream, _)) = streams.get_mut(moves) {
+            stream.context = None;
         }
         match (step, rng.below(20)) {
             (_, 0) => matcher.restrict(1, 10, 10),
