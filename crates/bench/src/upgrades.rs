@@ -4,6 +4,8 @@
 //!             are the node's own; no memory is allocated.
 //! Invariants  memory is counted as by slabs: a context uses its full size from start to end.
 
+mod streams;
+
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use guildhall_codec::{ContextPool, Upgrade, UpgradeGate};
@@ -11,6 +13,7 @@ use guildhall_memory_budget::{Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_stdx::{Instant, Rng};
 use serde::Serialize;
 use std::f64::consts::TAU;
+use streams::StreamsDay;
 
 /// As in the node.
 const TICK_S: u64 = 5;
@@ -92,12 +95,14 @@ struct UpgradesResult {
     slabs: Day,
     /// The same loop over an allocator that keeps what was freed.
     kept_by_allocator: Day,
+    /// Streams that begin with a context.
+    streams: StreamsDay,
 }
 
 /// Runs the bench.
 ///
 /// # Errors
-/// When the arguments leave nothing to simulate.
+/// When the arguments leave nothing to simulate, or a budget was passed (B1 and B2 of `streams`).
 pub fn run(args: UpgradesArgs) -> Result<()> {
     let UpgradesArgs { connections, fill, seed, json } = args;
     ensure!((10..=10_000_000).contains(&connections), "--connections must be from 10 to 10000000");
@@ -115,6 +120,7 @@ pub fn run(args: UpgradesArgs) -> Result<()> {
         published: PUBLISHED,
         slabs: day(false),
         kept_by_allocator: day(true),
+        streams: StreamsDay::new(sizes, budget_bytes, connections, seed)?,
     };
     crate::report(json, &result, print)
 }
@@ -148,6 +154,14 @@ fn print(result: &UpgradesResult) {
     }
     println!("{:44}{:>12}{:>28}", "asked to reconnect", result.slabs.taken_back, result.kept_by_allocator.taken_back);
     println!("\nhoped for upstream: {}; reached: at most {}", percent(result.hoped), percent(result.published));
+    result.streams.print();
+}
+
+/// Connections at this time of the day, of the peak: a slow wave with a long evening.
+fn wave(second: u64) -> f64 {
+    let angle = (second as f64 / HOUR_S as f64 - PEAK_HOUR) / 24.0 * TAU;
+    let wave = (0.5 + 0.5 * angle.cos()).powf(0.9);
+    NIGHT + (1.0 - NIGHT) * wave
 }
 
 /// What contexts take, of the default parameters.
@@ -292,13 +306,10 @@ impl Node {
         }
     }
 
-    /// Connections at this time of the day: a slow wave with a long evening, and what people do besides.
+    /// Connections at this time of the day, and what people do besides.
     fn wanted(&mut self, second: u64, peak: u64) -> u64 {
         self.drift = self.drift * 0.999 + (self.rng.fraction() - 0.5) * 0.002;
-        let angle = (second as f64 / HOUR_S as f64 - PEAK_HOUR) / 24.0 * TAU;
-        let wave = (0.5 + 0.5 * angle.cos()).powf(0.9);
-        let share = NIGHT + (1.0 - NIGHT) * wave;
-        (peak as f64 * (share * (1.0 + self.drift)).min(1.0)) as u64
+        (peak as f64 * (wave(second) * (1.0 + self.drift)).min(1.0)) as u64
     }
 
     fn rounded(&mut self, count: f64) -> u64 {
@@ -358,6 +369,16 @@ impl Mean {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_of_streams_passes_no_budget() {
+        let sizes = Sizes::new().unwrap();
+        for seed in [1, 2] {
+            let connections = 400;
+            let budget_bytes = NODE_BYTES + connections * (CONN_BYTES + sizes.context_bytes);
+            StreamsDay::new(sizes, budget_bytes, connections, seed).unwrap();
+        }
+    }
 
     #[test]
     fn seven_in_ten_off_peak_and_never_past_the_budget() {

@@ -43,6 +43,17 @@ pub enum Why {
     Memory,
 }
 
+impl Why {
+    /// Value of `why` in metric `context_moves_total`, and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crowd => "crowd",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// Streams that moved, since the partition's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextMoves {
@@ -174,8 +185,9 @@ impl ContextBudget {
         }
     }
 
-    /// A second has passed: the audience at which streams move falls while contexts take too much, and rises again.
-    fn adjust(&mut self, now: Instant) -> bool {
+    /// Once a second has passed, the audience at which streams move falls while contexts take too much, and rises
+    /// again. Returns whether it has.
+    pub fn adjust(&mut self, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let elapsed_ms = now.ms_since(since);
         if elapsed_ms < SECOND_MS {
