@@ -423,7 +423,7 @@ mod tests {
         let given = ["zstd_classic,zlib:level=9,mem=9,zstd:level=3", "zstd-once"].map(str::to_owned);
         let names = wanted(&given).unwrap();
         let arms =
-            ["zstd_classic", "zlib:level=9,window=15,mem=9", "zstd:level=3,window=18,chain=16,hash=16,block=4096"];
+            ["zstd_classic", "zlib:level=9,window=15,mem=9", "zstd:level=3,window=18,chain=16,hash=16,block=16384"];
         assert_eq!(names[..3], arms);
         assert_eq!(names[3], "zstd-once:level=3");
         for (given, because) in [("zstd_4", "there is no mode zstd_4"), ("zstd:level=23", "no mode zstd:level=23")] {

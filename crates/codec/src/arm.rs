@@ -11,7 +11,7 @@
 //! | arm | parameters and their defaults | writes |
 //! |---|---|---|
 //! | `zlib` | `level=6,window=15,mem=8` | a zlib stream per connection |
-//! | `zstd` | `level=6,window=18,chain=16,hash=16,block=4096`, `dict` | a zstd stream per connection |
+//! | `zstd` | `level=6,window=18,chain=16,hash=16,block=16384`, `dict` | a zstd stream per connection |
 //! | `zstd-once` | `level=3`, `dict` | a zstd frame per message |
 //! | `shared-match` | `dict` | a zstd stream per connection, one match search per event |
 //! | `prepared` | | each event deflated once for all connections |

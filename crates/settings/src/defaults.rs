@@ -127,8 +127,8 @@ pub const ZSTD_LEVEL: i32 = 6;
 pub const ZSTD_WINDOW_LOG: u32 = 18;
 pub const ZSTD_CHAIN_LOG: u32 = 16;
 pub const ZSTD_HASH_LOG: u32 = 16;
-/// Small blocks: half the memory at the same ratio.
-pub const ZSTD_BLOCK_BYTES_MAX: u32 = 4 << 10;
+/// Small blocks: half the memory; READY and long member lists are larger by 2 %.
+pub const ZSTD_BLOCK_BYTES_MAX: u32 = 16 << 10;
 /// Otherwise free memory would be unused.
 pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth remains for unexpected demand.

@@ -358,7 +358,8 @@ settings! {
         zstd_chain_log: u32, 6..=28 => defaults::ZSTD_CHAIN_LOG;
         /// Hash table of zstd-stream, 2^n entries of 4 bytes.
         zstd_hash_log: u32, 6..=28 => defaults::ZSTD_HASH_LOG;
-        /// Largest block of zstd-stream, bytes. Small blocks save memory at no cost, because messages are small.
+        /// Largest block of zstd-stream, bytes. A context takes about six times as much on top of its window and
+        /// tables; only messages that need several blocks (READY, long member lists) become larger.
         zstd_block_bytes_max: u32, 1024..=131_072 => defaults::ZSTD_BLOCK_BYTES_MAX;
         /// Bytes of all contexts. Past it no client is refused: streams without a context are sent uncompressed, in
         /// their format, until contexts are free. Not set: three fifths of the memory that this node may use.

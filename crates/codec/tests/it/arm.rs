@@ -61,8 +61,8 @@ fn a1_defaults_are_those_that_the_table_says() {
     for (text, printed) in [
         ("zlib", "zlib:level=6,window=15,mem=8"),
         ("zlib:mem=9", "zlib:level=6,window=15,mem=9"),
-        ("zstd", "zstd:level=6,window=18,chain=16,hash=16,block=4096"),
-        ("zstd:hash=17,level=-3", "zstd:level=-3,window=18,chain=16,hash=17,block=4096"),
+        ("zstd", "zstd:level=6,window=18,chain=16,hash=16,block=16384"),
+        ("zstd:hash=17,level=-3", "zstd:level=-3,window=18,chain=16,hash=17,block=16384"),
         ("zstd-once", "zstd-once:level=3"),
         ("shared-match", "shared-match"),
         ("prepared", "prepared"),

@@ -281,7 +281,7 @@ fn a_dictionary_stream_has_a_slot_too_or_is_stored_to_its_end() {
     let mut rng = Rng::new(4);
     let samples: Vec<Vec<u8>> = (0..600).map(|_| message(&mut rng)).collect();
     let dictionary = Arc::new(Dictionary::train(&samples, 8 << 10).unwrap());
-    let contexts = contexts(700_000);
+    let contexts = contexts(750_000);
     let mut first = contexts.zstd_with(dictionary.clone());
     let mut second = contexts.zstd_with(dictionary.clone());
     let mut readers = [(); 2].map(|()| StreamDecompressor::zstd_with(18, &dictionary).unwrap());

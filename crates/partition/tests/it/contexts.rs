@@ -34,7 +34,7 @@ fn contexts_come_with_a_session_and_go_with_the_connection() {
 #[test]
 fn past_the_bound_sessions_are_served_uncompressed_in_the_same_stream() {
     // There is room for one.
-    let contexts = ContextPool::new(ContextParams { bytes_max: 700_000, ..ContextParams::default() }).unwrap();
+    let contexts = ContextPool::new(ContextParams { bytes_max: 750_000, ..ContextParams::default() }).unwrap();
     let mut cluster = world_with(&contexts);
     let first = live(&mut cluster, &ana(), None, ZSTD);
     let others = [live(&mut cluster, &bob(), None, ZLIB), live(&mut cluster, &pro(), Some(FULL), ZSTD)];

@@ -178,7 +178,7 @@ fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Ve
     views[0] = OBSERVERS[seed as usize % OBSERVERS.len()];
     let mut matcher = matcher(effort);
     let contexts = ContextPool::default();
-    let begins = |_| if seed % 2 == 0 { Stream::new(is_zstd) } else { Stream::begun(is_zstd, &contexts) };
+    let begins = |_| if seed.is_multiple_of(2) { Stream::new(is_zstd) } else { Stream::begun(is_zstd, &contexts) };
     let mut streams: Vec<(Stream, u64)> = (0..CONNECTIONS).map(begins).map(|stream| (stream, 0)).collect();
     let mut sent = Vec::new();
     let phrases: Vec<String> = (0..12).map(|_| random(&mut rng, 20)).collect();
