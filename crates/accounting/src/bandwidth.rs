@@ -56,7 +56,7 @@ impl BandwidthReport {
         }
         let mut types: Vec<DispatchType> = sums.into_iter().map(|(name, ways)| type_of(name, ways)).collect();
         types.sort_by_key(|of| Reverse(of.ways.iter().map(|way| way.wire_bytes_total).sum::<u64>()));
-        Self { at_ms, types, bill }
+        Self { at_ms, types, writers: Vec::new(), bill }
     }
 }
 
@@ -73,7 +73,8 @@ impl std::ops::AddAssign<&Self> for BilledWays {
 
 impl BilledWays {
     /// All frames of which these are a sample.
-    fn scaled_to(&self, sent: &Sent) -> Self {
+    #[must_use]
+    pub fn scaled_to(&self, sent: &Sent) -> Self {
         let scaled = |bytes: u64| match self.raw_bytes_total {
             0 => 0,
             of => (u128::from(bytes) * u128::from(sent.raw_bytes) / u128::from(of)) as u64,

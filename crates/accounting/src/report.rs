@@ -345,6 +345,30 @@ pub struct Bill {
     pub estimate: BilledWays,
     /// By dispatch type; types with the most bytes as sent come first.
     pub types: Vec<BilledType>,
+    /// Compressed streams by their writer, named as in `StreamWriter`; writers without a sample are left out.
+    pub writers: Vec<BilledType>,
+}
+
+/// Compressed streams that have the same writer, and what they cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeStreamWriter))]
+pub struct StreamWriter {
+    /// `per-connection` (a library context), `per-connection, upgraded` (a larger one) or `shared-match`.
+    pub name: String,
+    /// Sessions that have such a stream now.
+    pub sessions: u64,
+    /// Memory of these streams. Histories and indexes of shared-match are apart: `heap_bytes` of `NodeSharedMatch`.
+    pub memory_bytes: u64,
+    /// Frames that it wrote.
+    pub count_total: u64,
+    /// Bytes of their payloads before compression.
+    pub raw_bytes_total: u64,
+    /// Bytes of these frames, without TLS.
+    pub wire_bytes_total: u64,
+    /// Dispatches whose compression was timed, one in 64.
+    pub timed_total: u64,
+    /// Nanoseconds of these.
+    pub timed_ns_total: u64,
 }
 
 /// `GET /v1/node/bandwidth`.
@@ -355,6 +379,8 @@ pub struct BandwidthReport {
     pub at_ms: u64,
     /// Dispatch types; empty while bytes are not counted by type.
     pub types: Vec<DispatchType>,
+    /// Writers of compressed streams, those that wrote nothing too.
+    pub writers: Vec<StreamWriter>,
     /// None while no connection was sampled.
     pub bill: Option<Bill>,
 }
@@ -545,6 +571,10 @@ pub struct SessionReport {
     pub capabilities: u64,
     /// What compresses its stream; none without compression.
     pub writer: Option<String>,
+    /// Since when and why, and what its stream costs; none without a stream.
+    pub stream: Option<StreamCost>,
+    /// Its frames in other codecs; none if it is not among the connections that the bill samples.
+    pub billed: Option<BilledWays>,
     /// Window of its stream; none where that is not known.
     pub window_bytes: Option<u64>,
     /// Bytes of the payloads that its connection was sent, before compression; none without a connection.
@@ -559,6 +589,22 @@ pub struct SessionReport {
     pub subscriptions: Vec<Subscription>,
     /// Its last dispatches, newest first, at most 100.
     pub log: Vec<LoggedEvent>,
+}
+
+/// A compressed stream: since when its writer has it, why, and what it costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeStreamCost))]
+pub struct StreamCost {
+    /// Why shared-match took it over from a library context: `crowd`, `cpu` or `memory`; none if it did not.
+    pub moved: Option<String>,
+    /// For how long its writer has had it.
+    pub since_ms: u64,
+    /// Memory that it holds.
+    pub memory_bytes: u64,
+    /// Its dispatches whose compression was timed since then, one in 64.
+    pub timed_total: u64,
+    /// Nanoseconds of these.
+    pub timed_ns_total: u64,
 }
 
 /// Compression contexts of one kind.

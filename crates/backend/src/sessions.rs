@@ -13,7 +13,7 @@ use super::{
 };
 use async_trait::async_trait;
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild_protocol::{Published, SessionView, Whose};
+use guildhall_guild_protocol::{Published, SessionView, StreamView, Whose};
 use guildhall_model::{CloseCode, UserId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -98,6 +98,8 @@ pub(super) struct SessionBody {
     /// What writes it: `shared-match`, `per-connection` (a library context), `per-connection, upgraded` (a larger one)
     /// or `prepared` (compressed once for all); null without a connection or compression.
     writer: Option<&'static str>,
+    /// Since when, why, and what its compressed stream costs the node; null without a stream.
+    stream: Option<StreamBody>,
     /// Number of its guilds.
     guild_count: usize,
     /// Sequence number of its newest dispatch.
@@ -114,6 +116,30 @@ pub(super) struct SessionBody {
     partition: u16,
 }
 
+/// What the compressed stream of a session costs.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SessionStream)]
+struct StreamBody {
+    /// Why `shared-match` took it over from a library context: `crowd` (its events have many recipients), `cpu` or
+    /// `memory` (contexts took more than they may); null if it did not.
+    moved: Option<&'static str>,
+    /// Milliseconds since its writer has had it.
+    since_ms: u64,
+    /// Bytes of memory that the stream holds.
+    memory_bytes: u64,
+    /// Dispatches whose compression was timed since then, one in 64.
+    timed_total: u64,
+    /// Nanoseconds of these.
+    timed_ns_total: u64,
+}
+
+impl From<StreamView> for StreamBody {
+    fn from(view: StreamView) -> Self {
+        let StreamView { moved, since_ms, memory_bytes, timed_total, timed_ns_total } = view;
+        Self { moved, since_ms, memory_bytes, timed_total, timed_ns_total }
+    }
+}
+
 impl From<&SessionInfo> for SessionBody {
     fn from((partition, view): &SessionInfo) -> Self {
         Self {
@@ -124,6 +150,7 @@ impl From<&SessionInfo> for SessionBody {
             encoding: view.encoding.name(),
             compression: view.compression,
             writer: view.writer,
+            stream: view.stream.map(StreamBody::from),
             guild_count: view.guilds_count,
             seq: view.seq,
             buffered_events: view.buffered_events,

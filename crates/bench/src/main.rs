@@ -82,7 +82,7 @@ enum Bench {
     ///
     /// Every mode gets the same traffic, in JSON. Each connection is a session of its own with the permissions of such
     /// a session; an event goes to all recipients before the next event. Reference decoders read the output of some
-    /// connections. Bytes are payloads without WebSocket headers, over whole streams of 4,000 messages from the first
+    /// connections. Bytes are payloads with WebSocket headers, over whole streams of 4,000 messages from the first
     /// on, of eight sessions; "their bytes" are those of the given number of connections, after a warm-up of up to 400
     /// messages each. CPU includes the work per event.
     Codec(codec::CodecArgs),

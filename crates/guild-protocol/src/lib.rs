@@ -40,7 +40,7 @@ pub use protocol::{
 pub use relay_streams::RelayStreams;
 pub use replica::{GuildReplica, VoiceEntry};
 pub use resource_payload::ResourcePayload;
-pub use session_view::{SessionChange, SessionNews, SessionView, Whose};
+pub use session_view::{SessionChange, SessionNews, SessionView, StreamView, Whose};
 pub use structure::GuildStructure;
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use visibility::{

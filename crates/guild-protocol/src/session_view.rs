@@ -30,6 +30,22 @@ pub struct SessionNews {
     pub user_id: UserId,
 }
 
+/// A connection's compressed stream: since when its writer has it, why, and what it costs the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamView {
+    /// Why shared-match took the stream over from a library context, a value of `why` in metric `context_moves_total`;
+    /// none if it did not.
+    pub moved: Option<&'static str>,
+    /// For how long the writer has had the stream.
+    pub since_ms: u64,
+    /// Memory that the stream holds. That of the histories of shared-match is apart.
+    pub memory_bytes: u64,
+    /// The writer's compressions that were timed, one in 64.
+    pub timed_total: u64,
+    /// Nanoseconds of these.
+    pub timed_ns_total: u64,
+}
+
 /// Snapshot of a session, for backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
@@ -51,6 +67,8 @@ pub struct SessionView {
     pub compression: Option<&'static str>,
     /// Component that compresses; none without a connection or compression.
     pub writer: Option<&'static str>,
+    /// Cost of its compressed stream; none without one.
+    pub stream: Option<StreamView>,
     /// Guilds that it is attached to or about to be.
     pub guilds_count: usize,
     /// The newest sequence number.

@@ -7,6 +7,8 @@ use guildhall_partition::{Bill, BillWorker};
 use guildhall_settings::CodecConfig;
 use guildhall_telemetry::memory::MemoryReader;
 
+/// Blocks of zstd as the library has them: the bill compares with it, not with the contexts of this node.
+const LIBRARY_BLOCK_BYTES: u32 = 128 << 10;
 /// Default limit on compression contexts, in percent of the memory that the node may use.
 const CLASSIC_PERCENT: u64 = 60;
 
@@ -41,7 +43,9 @@ pub(crate) fn bandwidth_bill(codec: &CodecConfig) -> Result<(Bill, Option<BillWo
         return Ok(Default::default());
     }
     // Few, and apart from those of clients: neither takes the other's room.
-    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(params(codec, u64::MAX))?);
+    let mut params = params(codec, u64::MAX);
+    params.zstd.block_bytes_max = LIBRARY_BLOCK_BYTES;
+    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(params)?);
     Ok((bill, Some(worker)))
 }
 

@@ -18,7 +18,7 @@ use guildhall_net::{
 };
 use guildhall_node::{AuthError, Node, RelaySink, SettingsKind};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose, OwnData};
-use guildhall_rest::{SessionStartLimit, SessionStarts};
+use guildhall_rest::{OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
 use guildhall_session::session_partition;
 use guildhall_store::StoreError;
 use std::{
@@ -204,6 +204,28 @@ impl SessionStarts for GateStarts {
             None => (limit.remaining, limit.reset_after_ms),
         };
         SessionStartLimit { total: limit.total, remaining, reset_after_ms, max_concurrency: limit.max_concurrency }
+    }
+}
+
+/// The streams of an account's own sessions, wherever they are.
+pub struct GatewayStreams(pub Arc<dyn Gateway>);
+
+#[async_trait]
+impl OwnStreams for GatewayStreams {
+    async fn own_stream(&self, user_id: UserId, session_id: &str) -> Option<OwnStream> {
+        let (_, view) = self.0.session(session_id).await?;
+        if view.user_id != user_id || !view.is_connected {
+            return None;
+        }
+        let stream = view.stream;
+        Some(OwnStream {
+            writer: view.writer,
+            moved: stream.and_then(|stream| stream.moved),
+            since_ms: stream.map(|stream| stream.since_ms),
+            memory_bytes: stream.map(|stream| stream.memory_bytes),
+            timed_total: stream.map(|stream| stream.timed_total),
+            timed_ns_total: stream.map(|stream| stream.timed_ns_total),
+        })
     }
 }
 

@@ -39,7 +39,10 @@ impl Partition {
             }
             StreamCodec::PerConnection => None,
         };
-        let library = || self.library_stream(params).map(|context| Compressor::Library(LibraryStream::new(context)));
+        let library = || {
+            let context = self.library_stream(params)?;
+            Some(Compressor::Library(LibraryStream::new(context, turn.now.instant)))
+        };
         let compressor = compressor.or_else(library).map(Box::new);
         let is_unreadable = compressor.is_none() && params.compression.has_stream();
         let key = self.insert_conn(turn.now, params, compressor);

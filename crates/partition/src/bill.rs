@@ -9,8 +9,11 @@
 //!             dropped, and the sample of its connection ends.
 //! Not here    the thread and its CPU budget: `guildhall::bill`. Frames that no codec compresses (pong, close).
 
-use crate::sent::{OTHER, SentTable};
-use guildhall_accounting::report::{self, BilledWays};
+use crate::{
+    sent::{OTHER, SentTable},
+    stream_account::Writer,
+};
+use guildhall_accounting::report::{self, BilledType, BilledWays};
 use guildhall_codec::{CodecError, ContextPool, FrameParts, StreamCompressor};
 use guildhall_model::EventName;
 use guildhall_ws_proto::{FrameHeader, Opcode};
@@ -23,7 +26,7 @@ use std::{
     },
 };
 
-/// Sampled connections at once: each has two contexts, some 0.9 MB by the published parameters.
+/// Sampled connections at once: each has two contexts, some 1.6 MB by the published parameters.
 pub const CONNECTIONS_MAX: usize = 32;
 /// While fewer are sampled, each new connection is: a small node has a bill too.
 const CONNECTIONS_MIN: usize = 4;
@@ -42,7 +45,7 @@ struct Shared {
     one_in: u64,
     contexts: ContextPool,
     queue: Mutex<Queue>,
-    sums: Mutex<Box<[BilledWays]>>,
+    sums: Mutex<Sums>,
     draws: AtomicU64,
     taps_count: AtomicUsize,
     taps_total: AtomicU64,
@@ -57,8 +60,17 @@ struct Queue {
 }
 
 #[derive(Debug)]
+struct Sums {
+    types: Box<[BilledWays]>,
+    /// Of compressed streams, by `Writer`.
+    writers: [BilledWays; Writer::ALL.len()],
+    /// Of connections that are sampled now.
+    taps: HashMap<u64, BilledWays>,
+}
+
+#[derive(Debug)]
 enum Message {
-    Frame { tap: u64, name: Option<EventName>, payload: Box<[u8]>, wire_bytes: usize },
+    Frame { tap: u64, name: Option<EventName>, writer: Option<Writer>, payload: Box<[u8]>, wire_bytes: usize },
     End { tap: u64 },
 }
 
@@ -84,7 +96,11 @@ impl Bill {
             one_in: one_in.into(),
             contexts,
             queue: Mutex::default(),
-            sums: Mutex::new(vec![BilledWays::default(); TYPES].into()),
+            sums: Mutex::new(Sums {
+                types: vec![BilledWays::default(); TYPES].into(),
+                writers: Default::default(),
+                taps: HashMap::new(),
+            }),
             draws: AtomicU64::new(0),
             taps_count: AtomicUsize::new(0),
             taps_total: AtomicU64::new(0),
@@ -120,10 +136,20 @@ impl Bill {
     pub fn report(&self, sent: &SentTable) -> Option<report::Bill> {
         let shared = self.0.as_ref()?;
         let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
-        let sums = lock(&shared.sums).clone();
+        let (types, of_writers) = {
+            let sums = lock(&shared.sums);
+            (sums.types.clone(), sums.writers.clone())
+        };
         let types: Vec<_> =
-            names.zip(sums).zip(sent.by_type()).map(|((name, ways), sent)| (name, ways, sent)).collect();
+            names.zip(types).zip(sent.by_type()).map(|((name, ways), sent)| (name, ways, sent)).collect();
+        let writers = sent.by_writer().zip(of_writers).filter(|(_, sample)| sample.count_total > 0);
+        let writers = writers.map(|((writer, sent), sample)| BilledType {
+            name: writer.name().to_owned(),
+            estimate: sample.scaled_to(&sent),
+            sample,
+        });
         Some(report::Bill {
+            writers: writers.collect(),
             one_in: shared.one_in,
             sessions: shared.taps_count.load(Relaxed) as u64,
             sessions_total: shared.taps_total.load(Relaxed),
@@ -152,16 +178,26 @@ impl Shared {
 
 impl Tap {
     /// Copies a dispatch: `parts` without framing.
-    pub(crate) fn dispatch(&mut self, name: Option<EventName>, parts: &FrameParts<'_>, wire_bytes: usize) {
-        self.frame(name, parts.slices(0), wire_bytes);
+    pub(crate) fn dispatch(
+        &mut self,
+        (name, writer): (Option<EventName>, Option<Writer>),
+        parts: &FrameParts<'_>,
+        wire_bytes: usize,
+    ) {
+        self.frame((name, writer), parts.slices(0), wire_bytes);
     }
 
     /// Copies a payload that is no dispatch.
-    pub(crate) fn payload(&mut self, payload: &[u8], wire_bytes: usize) {
-        self.frame(None, [payload, &[], &[]], wire_bytes);
+    pub(crate) fn payload(&mut self, writer: Option<Writer>, payload: &[u8], wire_bytes: usize) {
+        self.frame((None, writer), [payload, &[], &[]], wire_bytes);
     }
 
-    fn frame(&mut self, name: Option<EventName>, slices: [&[u8]; 3], wire_bytes: usize) {
+    /// Sums of the frames that were compressed a second time; none once its sample has ended.
+    pub(crate) fn billed(&self) -> Option<BilledWays> {
+        lock(&self.shared.sums).taps.get(&self.number).filter(|_| !self.is_ended).cloned()
+    }
+
+    fn frame(&mut self, (name, writer): (Option<EventName>, Option<Writer>), slices: [&[u8]; 3], wire_bytes: usize) {
         if self.is_ended {
             return;
         }
@@ -176,6 +212,7 @@ impl Tap {
         queue.messages.push_back(Message::Frame {
             tap: self.number,
             name,
+            writer,
             payload: slices.concat().into(),
             wire_bytes,
         });
@@ -231,8 +268,11 @@ impl BillWorker {
             message
         };
         match message {
-            Message::End { tap } => drop(self.streams.remove(&tap)),
-            Message::Frame { tap, name, payload, wire_bytes } => {
+            Message::End { tap } => {
+                drop(self.streams.remove(&tap));
+                lock(&self.shared.sums).taps.remove(&tap);
+            }
+            Message::Frame { tap, name, writer, payload, wire_bytes } => {
                 let streams = self.streams.entry(tap).or_insert_with(|| ComparedStreams::new(&self.shared.contexts));
                 let [zlib, zstd] = [&mut streams.zlib, &mut streams.zstd].map(|stream| {
                     self.out.clear();
@@ -246,7 +286,12 @@ impl BillWorker {
                     zlib_bytes_total: zlib?,
                     zstd_bytes_total: zstd?,
                 };
-                lock(&self.shared.sums)[name.map_or(TYPES - 1, |name| name as usize)] += &ways;
+                let mut sums = lock(&self.shared.sums);
+                sums.types[name.map_or(TYPES - 1, |name| name as usize)] += &ways;
+                if let Some(writer) = writer {
+                    sums.writers[writer as usize] += &ways;
+                }
+                *sums.taps.entry(tap).or_default() += &ways;
             }
         }
         Ok(true)
@@ -280,7 +325,8 @@ mod tests {
         for round in 0..50 {
             for (tap, reference) in taps.iter_mut().zip(&mut references) {
                 let payload = format!("{{\"t\":\"TYPING_START\",\"s\":{round},\"d\":{{\"user\":\"{}\"}}}}", round * 77);
-                tap.payload(payload.as_bytes(), 10);
+                let writer = if round < 20 { Writer::Context } else { Writer::SharedMatch };
+                tap.payload(Some(writer), payload.as_bytes(), 10);
                 out.clear();
                 reference.zlib.compress(&[payload.as_bytes()], &mut out).unwrap();
                 zlib += framed_bytes(out.len());
@@ -293,9 +339,14 @@ mod tests {
         let report = totals(&bill);
         assert_eq!((report.sample.count_total, report.sample.wire_bytes_total, report.sessions), (100, 1_000, 2));
         assert_eq!((report.sample.zlib_bytes_total, report.sample.zstd_bytes_total), (zlib, zstd));
+        let writers: Vec<_> = report.writers.iter().map(|of| (&*of.name, of.sample.count_total)).collect();
+        assert_eq!(writers, [("per-connection", 40), ("shared-match", 60)]);
+        let each = taps.each_ref().map(|tap| tap.billed().unwrap());
+        assert_eq!(each[0].zlib_bytes_total + each[1].zlib_bytes_total, zlib, "each connection has its own sums");
         drop(taps);
         while worker.step().unwrap() {}
         assert!(worker.streams.is_empty(), "contexts end with their connection");
+        assert!(lock(&worker.shared.sums).taps.is_empty());
         assert_eq!(totals(&bill).sessions, 0);
     }
 
@@ -304,12 +355,12 @@ mod tests {
         let (bill, mut worker) = Bill::new(1, ContextPool::default());
         let (mut loud, mut quiet) = (bill.tap().unwrap(), bill.tap().unwrap());
         let half = vec![b'x'; QUEUE_BYTES_MAX / 2];
-        quiet.payload(b"{}", 4);
-        (0..3).for_each(|_| loud.payload(&half, 4));
+        quiet.payload(None, b"{}", 4);
+        (0..3).for_each(|_| loud.payload(None, &half, 4));
         while worker.step().unwrap() {}
         // There is room again, but a frame is missing.
-        loud.payload(b"{}", 4);
-        quiet.payload(b"{}", 4);
+        loud.payload(None, b"{}", 4);
+        quiet.payload(None, b"{}", 4);
         while worker.step().unwrap() {}
         let report = totals(&bill);
         assert_eq!((report.sample.count_total, report.sessions, report.sessions_dropped_total), (3, 1, 1));

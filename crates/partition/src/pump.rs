@@ -18,7 +18,7 @@
 use crate::{
     conn::{Conn, Phase},
     core::Core,
-    sent::Tally,
+    sent::{SentBy, Tally},
     transport::{Closed, PartialSend, Transport},
     turn::Turn,
     writer::{
@@ -136,7 +136,7 @@ impl Core {
                 conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun((&mut conn.sent, way, Some(form)), (&*session, dispatch), &frame, seq, all);
+                tally.begun((&mut conn.sent, way, SentBy::Form(form)), (&*session, dispatch), &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {
@@ -299,7 +299,8 @@ impl Core {
                     &mut self.deflater,
                     &mut self.matchers,
                 )?;
-                conn.sent.control(&mut self.sent, sampled.as_deref(), raw_bytes, frame.len());
+                let writer = conn.codec.control_writer();
+                conn.sent.control((&mut self.sent, writer), sampled.as_deref(), raw_bytes, frame.len());
                 conn.send.keep(&frame);
                 continue;
             }

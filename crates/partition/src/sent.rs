@@ -1,7 +1,7 @@
 //! Sent: which dispatch type takes how many bytes, by codec and encoding.
 //!
-//! Owns        the table of a partition, the sums of one connection (`ConnSent`), and `Tally`, through which the pump
-//!             counts.
+//! Owns        the table of a partition, with sums by the writer of compressed streams; the sums of one connection
+//!             (`ConnSent`), and `Tally`, through which the pump counts.
 //! Invariants  S1 a frame counts when it is begun or put with the unsent bytes: in full and once. So wire bytes of all
 //!             rows are the bytes that sockets took, those that are unsent, and those that ended connections left.
 //!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search. S3 one compression
@@ -14,10 +14,11 @@ use crate::{
     conn::{Compression, Control},
     counters::Counters,
     deflate::Form,
+    stream_account::Writer,
     tap::{ConnTaps, TapSwitch},
     transport::Transport,
 };
-use guildhall_accounting::{Sent, SentRow};
+use guildhall_accounting::{Sent, SentRow, report::BilledWays};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_model::EventName;
 use guildhall_session::{Dispatch, Session};
@@ -113,48 +114,83 @@ impl ConnSent {
         }
     }
 
-    /// Counts a frame that is no dispatch; `payload` comes from `sampled`.
-    pub fn control(&mut self, table: &mut SentTable, payload: Option<&[u8]>, raw_bytes: usize, wire_bytes: usize) {
-        table.add(None, self.way, raw_bytes, wire_bytes);
+    /// The same frames in other codecs, of a connection that is sampled.
+    pub fn billed(&self) -> Option<BilledWays> {
+        self.tap.as_ref()?.billed()
+    }
+
+    /// Counts a frame that is no dispatch; `payload` comes from `sampled`, `writer` is that of the stream it is in.
+    pub fn control(
+        &mut self,
+        (table, writer): (&mut SentTable, Option<Writer>),
+        payload: Option<&[u8]>,
+        raw_bytes: usize,
+        wire_bytes: usize,
+    ) {
+        table.add((None, writer), self.way, raw_bytes, wire_bytes);
         self.raw_bytes += raw_bytes as u64;
         self.wire_bytes += wire_bytes as u64;
         if let (Some(tap), Some(payload)) = (&mut self.tap, payload) {
-            tap.payload(payload, wire_bytes);
+            tap.payload(writer, payload, wire_bytes);
         }
     }
 }
 
 /// Bytes by dispatch type, codec and encoding, since the partition's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentTable(Box<[[Sent; WAYS]; TYPES]>);
+pub struct SentTable {
+    types: Box<[[Sent; WAYS]; TYPES]>,
+    /// Of compressed streams, by `Writer`.
+    writers: [Sent; Writer::ALL.len()],
+}
 
 impl Default for SentTable {
     fn default() -> Self {
-        Self(Box::new([[Sent::default(); WAYS]; TYPES]))
+        Self { types: Box::new([[Sent::default(); WAYS]; TYPES]), writers: Default::default() }
     }
 }
 
 impl SentTable {
-    /// Counts a frame; `name` is none if it is no dispatch.
-    pub(crate) fn add(&mut self, name: Option<EventName>, way: Way, raw_bytes: usize, wire_bytes: usize) {
-        let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
+    /// Counts a frame; `name` is none if it is no dispatch, `writer` if it is in no compressed stream.
+    pub(crate) fn add(
+        &mut self,
+        (name, writer): (Option<EventName>, Option<Writer>),
+        way: Way,
+        raw_bytes: usize,
+        wire_bytes: usize,
+    ) {
+        let of_type = &mut self.types[name.map_or(TYPES - 1, |name| name as usize)];
         let (raw_bytes, wire_bytes) = (raw_bytes as u64, wire_bytes as u64);
-        of_type[usize::from(way.0)] += Sent { count: 1, raw_bytes, wire_bytes, ..Sent::default() };
+        let sent = Sent { count: 1, raw_bytes, wire_bytes, ..Sent::default() };
+        of_type[usize::from(way.0)] += sent;
+        if let Some(writer) = writer {
+            self.writers[writer as usize] += sent;
+        }
     }
 
     fn add_time(&mut self, name: Option<EventName>, way: Way, ns: u64) {
-        let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
+        let of_type = &mut self.types[name.map_or(TYPES - 1, |name| name as usize)];
         of_type[usize::from(way.0)] += Sent { timed: 1, timed_ns: ns, ..Sent::default() };
+    }
+
+    /// A compression of a stream was timed.
+    pub(crate) fn add_writer_time(&mut self, writer: Writer, ns: u64) {
+        self.writers[writer as usize] += Sent { timed: 1, timed_ns: ns, ..Sent::default() };
     }
 
     /// Heap memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.0)
+        size_of_val(&*self.types)
+    }
+
+    /// Sums of compressed streams, by writer.
+    pub fn by_writer(&self) -> impl Iterator<Item = (Writer, Sent)> + '_ {
+        Writer::ALL.into_iter().zip(self.writers)
     }
 
     /// Sums of each type, over all codecs and encodings; the last is of frames that are no dispatch.
     pub(crate) fn by_type(&self) -> impl Iterator<Item = Sent> + '_ {
-        self.0.iter().map(|ways| {
+        self.types.iter().map(|ways| {
             let mut sum = Sent::default();
             ways.iter().for_each(|sent| sum += *sent);
             sum
@@ -164,7 +200,7 @@ impl SentTable {
     /// Rows that are not empty.
     pub fn rows(&self) -> impl Iterator<Item = SentRow> + '_ {
         let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
-        let rows = names.zip(self.0.iter()).flat_map(|(event, ways)| {
+        let rows = names.zip(self.types.iter()).flat_map(|(event, ways)| {
             ways.iter().enumerate().map(move |(way, sent)| {
                 let way = Way(way as u8);
                 SentRow { event, codec: way.codec(), encoding: way.encoding(), sent: *sent }
@@ -176,8 +212,9 @@ impl SentTable {
 
 impl std::ops::AddAssign<&Self> for SentTable {
     fn add_assign(&mut self, other: &Self) {
-        let (mine, theirs) = (self.0.as_flattened_mut(), other.0.as_flattened());
+        let (mine, theirs) = (self.types.as_flattened_mut(), other.types.as_flattened());
         mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += *theirs);
+        self.writers.iter_mut().zip(other.writers).for_each(|(mine, theirs)| *mine += theirs);
     }
 }
 
@@ -190,6 +227,17 @@ impl Sampler {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 32 & (TIMED_ONE_IN - 1) == 0
     }
+}
+
+/// What gave a dispatch the form in which it is sent.
+#[derive(Clone, Copy, Debug)]
+pub enum SentBy {
+    /// A connection without a stream.
+    Form(Form),
+    /// The writer of its stream.
+    Stream(Writer),
+    /// It was compressed alone.
+    Alone,
 }
 
 /// Where the pump counts what it writes.
@@ -209,11 +257,10 @@ impl Tally<'_> {
     }
 
     /// The frame of a dispatch was begun: all of it is written, or kept until the socket has room.
-    /// `way` is the connection's, except for dispatches that are compressed alone. `form` is none if a stream or the
-    /// dispatch alone is compressed.
+    /// `way` is the connection's, except for dispatches that are compressed alone.
     pub fn begun(
         &mut self,
-        (conn, way, form): (&mut ConnSent, Way, Option<Form>),
+        (conn, way, by): (&mut ConnSent, Way, SentBy),
         (session, dispatch): (&Session, &Dispatch),
         frame: &DispatchFrame,
         seq: u64,
@@ -224,15 +271,16 @@ impl Tally<'_> {
         if !guildhall_accounting::is_on() {
             return;
         }
-        let raw_bytes = match form {
-            Some(form) => form.raw_bytes(frame, seq, wire_bytes),
-            None => frame.payload_bytes(seq),
+        let (raw_bytes, writer) = match by {
+            SentBy::Form(form) => (form.raw_bytes(frame, seq, wire_bytes), None),
+            SentBy::Stream(writer) => (frame.payload_bytes(seq), Some(writer)),
+            SentBy::Alone => (frame.payload_bytes(seq), None),
         };
-        self.sent.add(dispatch.name(), way, raw_bytes, wire_bytes);
+        self.sent.add((dispatch.name(), writer), way, raw_bytes, wire_bytes);
         conn.raw_bytes += raw_bytes as u64;
         conn.wire_bytes += wire_bytes as u64;
         if let Some(tap) = &mut conn.tap {
-            tap.dispatch(dispatch.name(), &frame.parts(seq, Framing::None), wire_bytes);
+            tap.dispatch((dispatch.name(), writer), &frame.parts(seq, Framing::None), wire_bytes);
         }
     }
 
@@ -267,9 +315,9 @@ mod tests {
     fn rows_have_the_names_of_what_was_added() {
         let mut table = SentTable::default();
         let zstd = Way::of(Compression::Zstd, Encoding::Etf);
-        table.add(Some(EventName::MessageCreate), zstd, 400, 60);
-        table.add(Some(EventName::MessageCreate), zstd, 300, 40);
-        table.add(None, Way::of_payload(Encoding::Json), 20, 22);
+        table.add((Some(EventName::MessageCreate), Some(Writer::Context)), zstd, 400, 60);
+        table.add((Some(EventName::MessageCreate), Some(Writer::SharedMatch)), zstd, 300, 40);
+        table.add((None, None), Way::of_payload(Encoding::Json), 20, 22);
         let copy = table.clone();
         table += &copy;
         table.add_time(Some(EventName::MessageCreate), zstd, 70);
@@ -285,6 +333,10 @@ mod tests {
             SentRow { event: "other", codec: "zlib-payload", encoding: "json", sent: sent(2, 40, 44, 0, 0) },
         ];
         assert_eq!(table.rows().collect::<Vec<_>>(), expected);
+        let counts: Vec<_> =
+            table.by_writer().map(|(writer, sent)| (writer.name(), sent.count, sent.wire_bytes)).collect();
+        let expected = [("per-connection", 2, 120), ("per-connection, upgraded", 0, 0), ("shared-match", 2, 80)];
+        assert_eq!(counts, expected);
     }
 
     #[test]

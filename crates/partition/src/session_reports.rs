@@ -6,6 +6,7 @@
 //! Not here    what backends ask: `sessions`. Shapes of the reports: `guildhall_accounting::report`.
 
 use crate::{conn::Conn, partition::Partition, sessions::SessionPage};
+use guildhall_accounting::report::BilledWays;
 use guildhall_guild_protocol::SessionView;
 use guildhall_model::{GuildId, Platform, UserId};
 use guildhall_session::{Membership, Session};
@@ -47,6 +48,8 @@ pub struct SessionDetail {
     pub silent_ms: Option<u64>,
     /// Bytes of the connection's payloads before compression, and of its frames; none without one.
     pub sent_bytes: Option<(u64, u64)>,
+    /// Its frames in other codecs; none if it is not sampled for the bill.
+    pub billed: Option<BilledWays>,
     /// Its guilds, in the order of their ids.
     pub guilds: Vec<SessionGuild>,
     /// What its replay buffer still has, newest first.
@@ -85,6 +88,10 @@ pub struct Census {
     pub by_codec: BTreeMap<&'static str, u64>,
     /// Connected sessions, by encoding.
     pub by_encoding: BTreeMap<&'static str, u64>,
+    /// Connected sessions with a compressed stream, by its writer.
+    pub by_writer: BTreeMap<&'static str, u64>,
+    /// Bytes of memory of these streams.
+    pub stream_bytes: BTreeMap<&'static str, u64>,
     /// Sessions, by platform.
     pub by_platform: BTreeMap<&'static str, u64>,
     /// Pairs of session and guild that receive every event.
@@ -137,6 +144,7 @@ impl Partition {
             blocked_ms: conn.and_then(|conn| conn.send.blocked_since()).map(|since| now.instant.ms_since(since)),
             silent_ms: conn.map(|conn| now.instant.ms_since(conn.inbox.last_frame_at())),
             sent_bytes: conn.map(|conn| (conn.sent.raw_bytes(), conn.sent.wire_bytes())),
+            billed: conn.and_then(|conn| conn.sent.billed()),
             guilds: session
                 .guilds
                 .iter()
@@ -169,6 +177,10 @@ impl Partition {
             if let Some(conn) = session.conn.and_then(|conn| self.core.conns.get(conn)) {
                 *census.by_codec.entry(conn.codec.name()).or_default() += 1;
                 *census.by_encoding.entry(session.encoding.name()).or_default() += 1;
+                if let Some(stream) = conn.codec.compressor() {
+                    *census.by_writer.entry(stream.writer().name()).or_default() += 1;
+                    *census.stream_bytes.entry(stream.writer().name()).or_default() += stream.memory_bytes() as u64;
+                }
             }
             *census.by_platform.entry(platform_name(session.platform())).or_default() += 1;
             let step = session.guilds.len().div_ceil(CENSUS_GUILDS_MAX).max(1);
@@ -191,6 +203,8 @@ impl std::ops::AddAssign for Census {
         add(&mut self.by_codec, other.by_codec);
         add(&mut self.by_encoding, other.by_encoding);
         add(&mut self.by_platform, other.by_platform);
+        add(&mut self.by_writer, other.by_writer);
+        add(&mut self.stream_bytes, other.stream_bytes);
         self.active += other.active;
         self.passive += other.passive;
     }
@@ -202,7 +216,8 @@ impl Census {
             return;
         }
         let scaled = |value: &mut u64| *value = value.saturating_mul(all) / seen;
-        let counts = [&mut self.by_codec, &mut self.by_encoding, &mut self.by_platform];
+        let (writers, bytes) = (&mut self.by_writer, &mut self.stream_bytes);
+        let counts = [&mut self.by_codec, &mut self.by_encoding, &mut self.by_platform, writers, bytes];
         counts.into_iter().flat_map(BTreeMap::values_mut).for_each(scaled);
         scaled(&mut self.active);
         scaled(&mut self.passive);

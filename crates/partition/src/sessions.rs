@@ -96,6 +96,7 @@ impl Partition {
             encoding: session.encoding,
             compression: conn.map(|conn| conn.codec.name()),
             writer: conn.and_then(|conn| conn.codec.writer()),
+            stream: conn.and_then(|conn| conn.codec.compressor()).map(|stream| stream.view(now.instant)),
             guilds_count: session.guilds.len(),
             seq: session.replay.last_seq(),
             buffered_events: session.replay.events(),

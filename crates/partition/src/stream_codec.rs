@@ -13,12 +13,13 @@ use crate::{
     conn::{Compression, ConnParams},
     context_budget::{ContextBudget, MeanAudience, Why},
     self_check::{Check, Checked, SelfCheck},
+    stream_account::{StreamAccount, Writer},
 };
 use guildhall_codec::{
     CodecError, ContextPool, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, ZlibParams,
 };
 use guildhall_guild_protocol::{
-    AccessChange, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
+    AccessChange, Clearance, Event, Redaction, SEVERAL_CHANNELS, StreamView, Visibility, visibility_class,
 };
 use guildhall_model::{ChannelId, GuildId};
 use guildhall_session::{Dispatch, Session};
@@ -26,6 +27,7 @@ use guildhall_shared_match::{
     self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
     ZSTD_WINDOW_LOG, ZstdStream,
 };
+use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap},
     num::NonZeroU32,
@@ -88,6 +90,7 @@ pub enum Compressor {
 #[derive(Debug)]
 pub struct LibraryStream {
     context: StreamCompressor,
+    account: StreamAccount,
     /// The same stream as shared-match would continue it; none if it cannot move.
     successor: Option<Successor>,
 }
@@ -103,6 +106,7 @@ struct Successor {
 pub struct SharedStream {
     format: Format,
     check: Option<Box<Check>>,
+    account: StreamAccount,
     /// Why it left its context; none if it never had one.
     moved: Option<Why>,
 }
@@ -152,15 +156,35 @@ impl Compressor {
         matches!(self, Self::Library(_))
     }
 
-    /// Name of the component that writes it, for `/v1`.
-    pub fn writer(&self) -> &'static str {
+    /// What writes it now.
+    pub fn writer(&self) -> Writer {
         match self {
-            Self::Library(stream) if stream.context.is_upgraded() => "per-connection, upgraded",
-            Self::Library(_) => "per-connection",
-            Self::Shared(SharedStream { moved: None, .. }) => "shared-match",
-            Self::Shared(SharedStream { moved: Some(Why::Crowd), .. }) => "shared-match, moved for its crowds",
-            Self::Shared(SharedStream { moved: Some(Why::Cpu), .. }) => "shared-match, moved for CPU time",
-            Self::Shared(SharedStream { moved: Some(Why::Memory), .. }) => "shared-match, moved for memory",
+            Self::Library(stream) if stream.context.is_upgraded() => Writer::LargerContext,
+            Self::Library(_) => Writer::Context,
+            Self::Shared(_) => Writer::SharedMatch,
+        }
+    }
+
+    /// What its writer costs, and why it is this one.
+    pub fn view(&self, now: Instant) -> StreamView {
+        let (account, moved) = match self {
+            Self::Library(stream) => (stream.account, None),
+            Self::Shared(stream) => (stream.account, stream.moved),
+        };
+        StreamView {
+            moved: moved.map(Why::name),
+            since_ms: now.ms_since(account.since),
+            memory_bytes: self.memory_bytes() as u64,
+            timed_total: account.timed.into(),
+            timed_ns_total: account.timed_ns,
+        }
+    }
+
+    /// A compression was timed.
+    pub fn took(&mut self, ns: u64) {
+        match self {
+            Self::Library(stream) => stream.account.took(ns),
+            Self::Shared(stream) => stream.account.took(ns),
         }
     }
 
@@ -188,7 +212,7 @@ impl Compressor {
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let start = out.len();
         match self {
-            Self::Library(LibraryStream { context, successor }) => {
+            Self::Library(LibraryStream { context, successor, .. }) => {
                 context.store(message, out)?;
                 let Some(Successor { stream, .. }) = successor else { return Ok(()) };
                 stream.follow(message.len());
@@ -207,8 +231,8 @@ impl Compressor {
 
 impl LibraryStream {
     /// A stream that its context writes to its end.
-    pub fn new(context: StreamCompressor) -> Self {
-        Self { context, successor: None }
+    pub fn new(context: StreamCompressor, now: Instant) -> Self {
+        Self { context, account: StreamAccount::begin(now), successor: None }
     }
 
     /// Whether its context has no room: shared-match writes it, where it can.
@@ -280,6 +304,8 @@ pub struct Matchers {
     narrowed: HashMap<GuildId, BTreeSet<ChannelId>>,
     self_check: SelfCheck,
     pub context_budget: ContextBudget,
+    /// Time of the turn.
+    pub now: Instant,
 }
 
 impl Matchers {
@@ -331,7 +357,8 @@ impl Matchers {
             Compression::None | Compression::Deflate(_) => return None,
         };
         let check = self.self_check.begin(container, dictionary);
-        Some(Compressor::Shared(SharedStream { format, check, moved: None }))
+        let account = StreamAccount::begin(self.now);
+        Some(Compressor::Shared(SharedStream { format, check, account, moved: None }))
     }
 
     /// The stream that a connection requested, written by a library context until it moves. None if it cannot begin so:
@@ -361,9 +388,10 @@ impl Matchers {
         // The reader of a check takes windows as large as those of shared-match.
         let is_readable = container.is_some() || contexts.params().zstd.window_log < ZSTD_WINDOW_LOG;
         let check = if is_readable { self.self_check.begin(container, None) } else { None };
-        let stream = SharedStream { format, check, moved: None };
+        let account = StreamAccount::begin(self.now);
+        let stream = SharedStream { format, check, account, moved: None };
         let successor = Some(Successor { stream, audience: MeanAudience::default() });
-        Some(Compressor::Library(LibraryStream { context, successor }))
+        Some(Compressor::Library(LibraryStream { context, account, successor }))
     }
 
     /// Shared-match goes on with a stream that has a successor.
@@ -371,6 +399,7 @@ impl Matchers {
         let Compressor::Library(LibraryStream { successor, .. }) = compressor else { return };
         let Some(Successor { mut stream, .. }) = successor.take() else { return };
         stream.moved = Some(why);
+        stream.account = StreamAccount::begin(self.now);
         if let Compressor::Library(left) = std::mem::replace(compressor, Compressor::Shared(stream)) {
             self.context_budget.release(left.context);
         }
@@ -378,7 +407,7 @@ impl Matchers {
 
     /// Moves a stream for lack of memory. Returns the bytes that its context held; 0: it stays as it is.
     pub fn move_for_memory(&mut self, compressor: &mut Compressor) -> usize {
-        let Compressor::Library(LibraryStream { context, successor: Some(_) }) = compressor else { return 0 };
+        let Compressor::Library(LibraryStream { context, successor: Some(_), .. }) = compressor else { return 0 };
         let bytes = context.memory_bytes();
         if bytes > 0 {
             let why = self.context_budget.count(Why::Memory);

@@ -21,6 +21,7 @@ impl Partition {
         link: &mut L,
         input: impl FnOnce(&mut Self, &mut Turn<'_, L>) -> T,
     ) -> T {
+        self.core.matchers.now = now.instant;
         let mut turn = Turn { now, link };
         let result = input(self, &mut turn);
         self.process_requests(&mut turn);

@@ -11,7 +11,7 @@
 use crate::{
     conn::{Conn, Control, Phase},
     counters::Counters,
-    sent::{Tally, Way},
+    sent::{SentBy, Tally, Way},
     stream_codec::Matchers,
     transport::{Closed, Transport},
 };
@@ -163,8 +163,13 @@ pub fn write_compressed(
         let begun = tally.time(link);
         let written = matchers.write(compressor, (session, turn), what, seq, scratch);
         let timed = tally.timed(begun, link, &entry.dispatch, way);
-        if let Some(ns) = timed.filter(|_| compressor.is_library()) {
-            matchers.context_budget.took(ns);
+        let writer = compressor.writer();
+        if let Some(ns) = timed {
+            compressor.took(ns);
+            tally.sent.add_writer_time(writer, ns);
+            if compressor.is_library() {
+                matchers.context_budget.took(ns);
+            }
         }
         if written.is_err() {
             // Those before it are whole.
@@ -180,7 +185,7 @@ pub fn write_compressed(
         let frame_at = put_header(scratch, start, &header);
         let frame = entry.dispatch.frame(session.encoding, entry.redaction);
         tally.begun(
-            (&mut conn.sent, way, None),
+            (&mut conn.sent, way, SentBy::Stream(writer)),
             (session, &*entry.dispatch),
             &frame,
             seq,
@@ -237,7 +242,7 @@ pub fn write_payload_compressed(
     tally.timed(begun, link, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
     let frame_bytes = header.len() + compressed.len();
-    tally.begun((&mut conn.sent, way, None), (session, &*entry.dispatch), &frame, seq, frame_bytes);
+    tally.begun((&mut conn.sent, way, SentBy::Alone), (session, &*entry.dispatch), &frame, seq, frame_bytes);
     conn.send.keep(&header);
     conn.send.keep(&compressed);
     conn.cursor.advance();
@@ -269,7 +274,7 @@ fn write_one(
     }
     tally.took(sent);
     if sent > 0 || is_apart {
-        tally.begun((&mut conn.sent, way, Some(form)), (session, &*entry.dispatch), &frame, seq, all);
+        tally.begun((&mut conn.sent, way, SentBy::Form(form)), (session, &*entry.dispatch), &frame, seq, all);
     }
     if sent < all {
         if is_apart {
@@ -347,7 +352,7 @@ pub fn write_shared(
         // A frame counts when it is begun.
         if !conn.cursor.is_mid_frame() && left > 0 {
             let what = (session, &*entry.dispatch);
-            tally.begun((&mut conn.sent, way, Some(form)), what, frame, conn.cursor.next_seq(), wanted);
+            tally.begun((&mut conn.sent, way, SentBy::Form(form)), what, frame, conn.cursor.next_seq(), wanted);
         }
         if left < wanted {
             conn.cursor.add_sent(left);

@@ -29,7 +29,7 @@ mod user_policy;
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
 pub use dictionaries::dictionaries_router;
 pub use limits::{ApiLimits, Bucket, RateRules};
-pub use state::{ApiState, SessionStartLimit, SessionStarts};
+pub use state::{ApiState, NoStreams, OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
 pub use user_policy::UserPolicy;
 

@@ -63,6 +63,41 @@ impl SessionStarts for SessionStartLimit {
     }
 }
 
+/// A compressed stream, as its own account may see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnStream {
+    /// Component that compresses; none without compression.
+    pub writer: Option<&'static str>,
+    /// Why shared-match took over from a library context; none if it did not.
+    pub moved: Option<&'static str>,
+    /// For how long the writer has had the stream; none without one, as for the figures below.
+    pub since_ms: Option<u64>,
+    /// Memory that the stream holds.
+    pub memory_bytes: Option<u64>,
+    /// Dispatches whose compression was timed, one in 64.
+    pub timed_total: Option<u64>,
+    /// Nanoseconds of these.
+    pub timed_ns_total: Option<u64>,
+}
+
+/// Where the API learns what the connection of a session costs.
+#[async_trait]
+pub trait OwnStreams: Send + Sync + 'static {
+    /// The stream of a session of the account. None: the account has no such session, or it has no connection.
+    async fn own_stream(&self, user_id: UserId, session_id: &str) -> Option<OwnStream>;
+}
+
+/// Without sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct NoStreams;
+
+#[async_trait]
+impl OwnStreams for NoStreams {
+    async fn own_stream(&self, _: UserId, _: &str) -> Option<OwnStream> {
+        None
+    }
+}
+
 /// Parts that the router needs from outside. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiState {
@@ -80,6 +115,8 @@ pub struct ApiState {
     pub clock: Arc<dyn Clock>,
     /// For `GET /gateway/bot`.
     pub session_starts: Arc<dyn SessionStarts>,
+    /// For `GET /users/@me/sessions/{session_id}/stream`.
+    pub own_streams: Arc<dyn OwnStreams>,
     /// Where files are kept that come with messages; none: they are refused.
     pub files: Option<Files>,
     /// Counts requests for routes that are not served.
@@ -97,6 +134,7 @@ pub(crate) struct Api {
     pub limits: ApiLimits,
     pub hidden_channels: HiddenChannels,
     pub session_starts: Arc<dyn SessionStarts>,
+    pub own_streams: Arc<dyn OwnStreams>,
     pub rates: RateLimits,
     /// One permit per request that is worked on.
     pub in_flight: Arc<Semaphore>,
@@ -134,6 +172,7 @@ impl Api {
             limits: state.limits,
             hidden_channels: state.hidden_channels,
             session_starts: state.session_starts,
+            own_streams: state.own_streams,
             clock: state.clock,
         }
     }

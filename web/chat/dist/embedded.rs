@@ -1,20 +1,20 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/compressors-ys7O5fTV.wasm",
+        name: "assets/compressors-MykgCuqE.wasm",
         content_type: "application/wasm",
-        tag: "d915a3a3398ee07c",
-        plain: include_bytes!("assets/compressors-ys7O5fTV.wasm"),
-        gzip: include_bytes!("assets/compressors-ys7O5fTV.wasm.gz"),
-        brotli: include_bytes!("assets/compressors-ys7O5fTV.wasm.br"),
+        tag: "64ba1f9c58d452aa",
+        plain: include_bytes!("assets/compressors-MykgCuqE.wasm"),
+        gzip: include_bytes!("assets/compressors-MykgCuqE.wasm.gz"),
+        brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-D6G8Phk9.js",
+        name: "assets/index-DaJVmL1V.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "24abf8ec03a71aab",
-        plain: include_bytes!("assets/index-D6G8Phk9.js"),
-        gzip: include_bytes!("assets/index-D6G8Phk9.js.gz"),
-        brotli: include_bytes!("assets/index-D6G8Phk9.js.br"),
+        tag: "198804f5254b87d8",
+        plain: include_bytes!("assets/index-DaJVmL1V.js"),
+        gzip: include_bytes!("assets/index-DaJVmL1V.js.gz"),
+        brotli: include_bytes!("assets/index-DaJVmL1V.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "4e86ed0b43d0214d",
+        tag: "6b6fa34cb4a9f89e",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -1,7 +1,7 @@
 // Compressors: what zlib and zstd themselves make of this connection's messages (wasm/compressors.c).
 //
 // Owns     the module, which is fetched once, and one instance per connection.
-// Limits   an instance has about 2.5 MB: the contexts of zstd (643 kB) and of zlib (268 kB, twice), and buffers.
+// Limits   an instance has about 3.2 MB: the contexts of zstd (1.4 MB) and of zlib (268 kB, twice), and buffers.
 
 import source from "./compressors.wasm?url";
 

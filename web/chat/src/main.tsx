@@ -8,6 +8,7 @@ import { type Codec, CODECS, Link, linkState, note } from "./link.ts";
 import { Login, type Settings } from "./login.tsx";
 import { Members, searchFocus } from "./members.tsx";
 import { beginConnection, record, recordPassive } from "./meter.ts";
+import { beginSession } from "./stream.ts";
 import { isMeterOpen, streams, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
@@ -57,6 +58,7 @@ function connect(value: string): void {
     onOpen: beginConnection,
     onFrame: record,
     onDispatch(t, d) {
+      if (t === "READY") beginSession(d.session_id);
       if (t.startsWith("PASSIVE_UPDATE")) recordPassive((d.updated_channels ?? d.channels ?? []).length);
     },
     onReady: () => world.catchUp(),

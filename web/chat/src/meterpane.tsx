@@ -1,9 +1,11 @@
 // The meter's pane: what this session costs, and what it would have cost otherwise.
 
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import type { VNode } from "preact";
 import { type Codec, codecName, latencyMs, linkLog, linkState, seconds } from "./link.ts";
 import { bytes, canCompare, type Connection, connections, current, exact, ofType, passive, ratio, type Tally, timeline, wireBytes, zlibBytes, zstdBytes } from "./meter.ts";
+import { cpuUs, followStream, moveReason, ownStream, writerName } from "./stream.ts";
 import { watch } from "./topics.ts";
 import { isNarrow } from "./ui.tsx";
 
@@ -67,6 +69,25 @@ function Why(): VNode | null {
       {streams.value === "shared-match" && " What only this connection receives (READY, member lists, answers) has a history that nobody shares. A message to many is compressed once for all of them; there the node is ahead, and in memory."}</p>
   );
 }
+
+/** Who writes this stream on the node, and what that costs the node. */
+function NodeCost(): VNode {
+  const isReady = linkState.value.phase === "ready";
+  // Another connection has another stream.
+  useEffect(() => (isReady ? followStream() : undefined), [isReady, current()?.startedAt]);
+  const stream = ownStream.value;
+  if (!stream) return <p class="quiet small">What this stream costs the node: no answer yet.</p>;
+  const why = moveReason(stream), us = cpuUs(stream);
+  return (
+    <section class="node-cost" aria-label="What this stream costs the node">
+      <p class="small">Written by <b>{writerName(stream)}</b>{stream.since_ms !== null && <> for {duration(stream.since_ms)}</>}{why && <>, because {why}</>}.</p>
+      {stream.memory_bytes !== null && <p class="small">It takes <b title={exact(stream.memory_bytes)}>{bytes(stream.memory_bytes)}</b> of the node's memory{us === null ? "" : <> and <b>{us < 10 ? us.toFixed(1) : Math.round(us)} µs</b> of CPU time for each message (mean of {stream.timed_total === 1 ? "one" : stream.timed_total} that the node timed)</>}. The two computed bars stand for a context for each connection: zlib 268 kB, zstd 713 kB.</p>}
+      {streams.value === "auto" && stream.moved === null && stream.writer?.startsWith("per-connection") && <p class="quiet small">When most of what you receive goes to many others too, or the node lacks memory or time, shared-match goes on with this stream in 3 kB.</p>}
+    </section>
+  );
+}
+
+const duration = (ms: number): string => (ms < 60_000 ? `${Math.round(ms / 1000)} s` : ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`);
 
 const percent = (share: number): string => (share < 0.1 ? (share * 100).toFixed(1) : String(Math.round(share * 100)));
 
@@ -163,8 +184,7 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
         <p class="claim">{now && wire ? <>This connection received <b>{bytes(wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, wire)}</b>{now.raw / wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
         <Why />
-        {now && !now.isEstimate && streams.value === "shared-match" && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The two computed bars stand for a context of a library for each connection (zlib 268 kB, zstd 643 kB) that compresses every message again.</p>}
-        {now && !now.isEstimate && streams.value === "auto" && now.codec !== "none" && <p class="small">The node begins this stream with a context of the library (zlib 268 kB, zstd 643 kB), as the two computed bars have for the whole time. When most of what you receive goes to many others too, or the node lacks memory or time, it goes on with <b>3 kB</b> and searches for matches once for all.</p>}
+        <NodeCost />
         {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
         {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; the computed bars are scaled from the others.</p>}
         <Timeline />

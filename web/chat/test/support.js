@@ -14,12 +14,12 @@ export { overflow, until } from "../../test-page.mjs";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
 export class Node {
-  static async start({ members = 60, rate = 0, settings = ["limits.rest_rate_percent=0"], network } = {}) {
+  static async start({ members = 60, rate = 0, seed = 1, settings = ["limits.rest_rate_percent=0"], network } = {}) {
     if (!SERVER) throw new Error("no guildhall to test: cargo build -p guildhall, or set GUILDHALL");
     const node = new Node();
     node.dir = mkdtempSync(join(tmpdir(), "guildhall-chat-test-"));
     node.port = await freePort();
-    node.arguments = ["demo", "--listen", `127.0.0.1:${node.port}`, "--data", node.dir, "--members", String(members), "--rate", String(rate), ...settings.flatMap((pair) => ["--set", pair])];
+    node.arguments = ["demo", "--listen", `127.0.0.1:${node.port}`, "--data", node.dir, "--members", String(members), "--rate", String(rate), "--seed", String(seed), ...settings.flatMap((pair) => ["--set", pair])];
     if (network) node.arguments.push("--public-url", network.gatewayUrl);
     await node.run();
     if (network) network.node = node;
@@ -119,8 +119,9 @@ export const { newPage, closeBrowser, violations } = browserFor(import.meta.url,
 });
 
 /** A visitor in a browser of their own. */
-export async function visit(node, { through, ...options } = {}) {
+export async function visit(node, { through, codec, ...options } = {}) {
   const page = await newPage(options);
+  if (codec) await page.addInitScript((name) => localStorage.setItem("guildhall.chat.codec", name), codec);
   await page.goto(`${(through ?? node).origin}/chat/`);
   await page.getByRole("button", { name: "Join as a visitor" }).click();
   await page.locator("#composer").waitFor();

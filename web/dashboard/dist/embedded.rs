@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DsnVIcN-.js",
+        name: "assets/index-Dz3OzMTY.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "e8c9567a5eac3023",
-        plain: include_bytes!("assets/index-DsnVIcN-.js"),
-        gzip: include_bytes!("assets/index-DsnVIcN-.js.gz"),
-        brotli: include_bytes!("assets/index-DsnVIcN-.js.br"),
+        tag: "d8213aeb1ca673ef",
+        plain: include_bytes!("assets/index-Dz3OzMTY.js"),
+        gzip: include_bytes!("assets/index-Dz3OzMTY.js.gz"),
+        brotli: include_bytes!("assets/index-Dz3OzMTY.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "7705473621b1e05b",
+        tag: "f10d6d8bd9280ac0",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -19,9 +19,10 @@ export interface BilledWays { count_total: number; raw_bytes_total: number; wire
 export interface BilledType { name: string; sample: BilledWays; estimate: BilledWays }
 export interface Bill {
   one_in: number; sessions: number; sessions_total: number; sessions_dropped_total: number; cpu_ns_total: number;
-  sample: BilledWays; estimate: BilledWays; types: BilledType[];
+  sample: BilledWays; estimate: BilledWays; types: BilledType[]; writers: BilledType[];
 }
-export interface BandwidthReport { at_ms: number; types: DispatchType[]; bill: Bill | null }
+export interface StreamWriter { name: string; sessions: number; memory_bytes: number; count_total: number; raw_bytes_total: number; wire_bytes_total: number; timed_total: number; timed_ns_total: number }
+export interface BandwidthReport { at_ms: number; types: DispatchType[]; writers: StreamWriter[]; bill: Bill | null }
 export interface Guild {
   id: string; name: string; worker: number; busy_ns_total: number; handled_total: number; events_total: number; deliveries_total: number;
   bytes_total: number; members: number; sessions_active: number; sessions_passive: number; relays: number; mailbox: number;
@@ -39,9 +40,10 @@ export interface SessionsReport { at_ms: number; all: number; is_partial: boolea
 export interface Subscription { guild_id: string; name: string; is_active: boolean; membership: string }
 export interface LoggedEvent { seq: number; name: string; bytes: number; is_written: boolean }
 export interface SessionReport {
-  at_ms: number; session: Session; intents: number; capabilities: number; writer: string | null; window_bytes: number | null; raw_bytes_total: number | null;
+  at_ms: number; session: Session; intents: number; capabilities: number; writer: string | null; stream: StreamCost | null; billed: BilledWays | null; window_bytes: number | null; raw_bytes_total: number | null;
   wire_bytes_total: number | null; blocked_ms: number | null; silent_ms: number | null; subscriptions: Subscription[]; log: LoggedEvent[];
 }
+export interface StreamCost { moved: string | null; since_ms: number; memory_bytes: number; timed_total: number; timed_ns_total: number }
 export interface ContextKind { kind: string; used: number; slot_bytes: number; resident_bytes: number; opened_total: number; refused_total: number }
 export interface UpgradesReport { standing: string; explanation: string; share_permille: number; granted_total: number; denied_total: number; reclaimed_total: number }
 export interface SharedMatch {

@@ -144,7 +144,8 @@ test("a chosen theme stays", async () => {
 test("bandwidth: shares by dispatch type, sorted by another column", async () => {
   const page = await open(node, { path: "bandwidth" });
   await page.locator(".answer", { hasText: "% of" }).waitFor();
-  const shares = await page.locator(".table tbody tr td:nth-child(3)").allTextContents();
+  const types = page.getByRole("region", { name: "Dispatch types" });
+  const shares = await types.locator("tbody tr td:nth-child(3)").allTextContents();
   const sum = shares.reduce((all, text) => all + Number.parseFloat(text), 0);
   assert.ok(Math.abs(sum - 100) < 1, `${shares}`);
   // The bill: what zlib-stream would have cost, of the bytes without compression.
@@ -153,7 +154,22 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
   assert.match(await page.locator('.table tr[data-id="MESSAGE_CREATE"] td:nth-child(9)').textContent(), /^33(\.\d)? %$/);
   await page.getByRole("button", { name: "Dispatches/s" }).click();
   await page.locator("th[aria-sort=descending]", { hasText: "Dispatches/s" }).waitFor();
-  assert.equal(await page.locator(".table tbody tr").first().getAttribute("data-id"), "PRESENCE_UPDATE");
+  assert.equal(await types.locator("tbody tr").first().getAttribute("data-id"), "PRESENCE_UPDATE");
+  // What each writer costs; one that wrote nothing has no row.
+  const writers = page.getByRole("region", { name: "Writers of streams" });
+  const cells = async (writer) => (await writers.locator(`tr[data-id="${writer}"]`).locator("td, th").allTextContents()).slice(1);
+  assert.match((await cells("per-connection")).join("|"), /^3\|[\d.]+ [kMG]B\|20 %\|–\|–\|643 kB\|14 µs$/);
+  assert.match((await cells("shared-match")).join("|"), /^57\|[\d.]+ [kMG]B\|20 %\|0\.\d+ ×\|[\d.]+ ×\|2\.96 kB\|600 ns$/);
+  assert.equal(await writers.locator("tbody tr").count(), 2);
+  await page.context().close();
+});
+
+test("a session says what its stream costs, and why it left its context", async () => {
+  const page = await open(node, { path: "sessions" });
+  await page.locator(".table tbody tr", { hasText: "zlib-stream" }).first().click();
+  await page.locator("dd", { hasText: "2.96 kB of memory, 2.5 µs of CPU time a message (mean of 12); left its context: its events have many recipients" }).waitFor();
+  await page.locator("dd", { hasText: "1.2 × of zlib-stream, 1.5 × of zstd-stream, over 800 frames" }).waitFor();
+  await page.locator(".tile", { hasText: "written by shared-match for" }).waitFor();
   await page.context().close();
 });
 

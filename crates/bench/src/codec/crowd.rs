@@ -12,6 +12,7 @@ use crate::{median, sched::thread_cpu, usage};
 use anyhow::{Result, ensure};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_traffic::{Chat, Event, Kind, Params, Population, Traffic, Viewer};
+use guildhall_ws_proto::{FrameHeader, Opcode};
 use serde::{Deserialize, Serialize};
 use std::{ops::AddAssign, sync::Arc, time::Duration};
 
@@ -25,6 +26,11 @@ const SEQ_MAX: u64 = 100_000;
 /// How far ahead a mode learns of deliveries, as in a partition.
 const WARMED_SOON: usize = 8;
 const WARMED_NEXT: usize = 4;
+
+/// Bytes of a message with its WebSocket header, as the bandwidth bill and the meter count.
+fn framed_bytes(payload_bytes: usize) -> u64 {
+    (FrameHeader::new(Opcode::Binary, payload_bytes).len() + payload_bytes) as u64
+}
 
 /// Traffic and members that the connections follow.
 pub struct Watched {
@@ -177,7 +183,7 @@ struct Sample {
     wire: Vec<u8>,
 }
 
-type Told<'a> = dyn FnMut(&Event, usize, usize, usize) + 'a;
+type Told<'a> = dyn FnMut(&Event, usize, u64, u64) + 'a;
 
 /// Recipients of events.
 enum Watchers {
@@ -300,7 +306,7 @@ impl<'a> Crowd<'a> {
             self.seqs[*conn] += 1;
             self.out.clear();
             self.mode.deliver(*conn, &event, &mut frame, seq, &mut self.out)?;
-            bytes += self.out.len() as u64;
+            bytes += framed_bytes(self.out.len());
             // Both are in order.
             while samples.get(next_sample).is_some_and(|sample| sample.conn < *conn) {
                 next_sample += 1;
@@ -311,12 +317,13 @@ impl<'a> Crowd<'a> {
                     sample.sent.push((kept, seq, sample.wire.len()));
                 }
                 if let Some(told) = &mut told {
-                    told(&event, *conn, frame.write_for(seq, Framing::None).len(), self.out.len());
+                    let raw_bytes = framed_bytes(frame.write_for(seq, Framing::None).len());
+                    told(&event, *conn, raw_bytes, framed_bytes(self.out.len()));
                 }
             }
         }
         let end = thread_cpu_ns();
-        let raw_bytes = (self.recipients.len() * frame.write_for(SEQ_MAX / 2, Framing::None).len()) as u64;
+        let raw_bytes = self.recipients.len() as u64 * framed_bytes(frame.write_for(SEQ_MAX / 2, Framing::None).len());
         let is_sampled = samples.iter().any(|sample| sample.sent.last().is_some_and(|(event, ..)| *event == kept));
         if is_sampled {
             self.events.push((event, frame));
@@ -387,9 +394,8 @@ pub fn sizes(mode: &mut dyn Mode, watched: &Watched, sessions: usize, messages: 
     let (mut shared, mut shared_count) = (0_u64, 0_u64);
     while counts.iter().sum::<u64>() < messages * sessions as u64 {
         crowd.event(Some(&mut |event, conn, raw_bytes, bytes| {
-            let bytes = bytes as u64;
             counts[conn] += 1;
-            raw += raw_bytes as u64;
+            raw += raw_bytes;
             wire += bytes;
             if counts[conn] <= EARLY {
                 early += bytes;

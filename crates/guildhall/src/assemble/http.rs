@@ -10,7 +10,7 @@ use super::{
 use crate::{
     clock::NodeClock,
     cluster::{self, ClusterAccounts, ClusterGateway},
-    wiring::{GateStarts, PartitionGateway, with_peer, with_request_notes},
+    wiring::{GateStarts, GatewayStreams, PartitionGateway, with_peer, with_request_notes},
 };
 use axum::Router;
 use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};
@@ -82,10 +82,11 @@ impl Routes<'_> {
             history_file: config.store.dir.join(HISTORY_FILE),
         });
         let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
-        let (backends, dashboard) = self.backends(&reports, &session_events);
+        let gateway = self.gateway();
+        let (backends, dashboard) = self.backends(gateway.clone(), &reports, &session_events);
         let (chat, visitors) = self.chat();
         let with_peer = |router| with_peer(router, shared.trusted.clone());
-        let clients = with_peer(self.rest(unserved))
+        let clients = with_peer(self.rest(unserved, gateway))
             .merge(with_peer(backends))
             .merge(with_peer(dashboard))
             .merge(ops_router(is_ready.clone()))
@@ -122,7 +123,7 @@ impl Routes<'_> {
     }
 
     /// The API of clients and bots.
-    fn rest(&self, unserved: Arc<Unserved>) -> Router {
+    fn rest(&self, unserved: Arc<Unserved>, gateway: Arc<dyn Gateway>) -> Router {
         let Parts { ports, clock, server, files, node, .. } = self.parts;
         let (gate, accounts, clock) = (server.identify_gate(), self.accounts.clone(), *clock);
         router(ApiState {
@@ -134,18 +135,29 @@ impl Routes<'_> {
             hidden_channels: hidden_channels(self.config),
             clock: Arc::new(NodeClock(clock)),
             session_starts: Arc::new(GateStarts { gate, accounts, clock }),
+            own_streams: Arc::new(GatewayStreams(gateway)),
             files: files.clone(),
         })
     }
 
-    /// The API of backends, and the dashboard.
-    fn backends(&self, reports: &Arc<Reports>, session_events: &Arc<SessionEvents>) -> (Router, Router) {
-        let Parts { ports, clock, server, node, shared, .. } = self.parts;
+    /// All sessions. It answers other nodes: made once.
+    fn gateway(&self) -> Arc<dyn Gateway> {
+        let Parts { server, node, .. } = self.parts;
         let local = PartitionGateway(server.partitions());
-        let gateway: Arc<dyn Gateway> = match node.membership() {
+        match node.membership() {
             Some(membership) => Arc::new(ClusterGateway::new(local, membership.clone())),
             None => Arc::new(local),
-        };
+        }
+    }
+
+    /// The API of backends, and the dashboard.
+    fn backends(
+        &self,
+        gateway: Arc<dyn Gateway>,
+        reports: &Arc<Reports>,
+        session_events: &Arc<SessionEvents>,
+    ) -> (Router, Router) {
+        let Parts { ports, clock, node, shared, .. } = self.parts;
         if let Some(membership) = node.membership() {
             cluster::drain_when_asked(membership, reports);
         }

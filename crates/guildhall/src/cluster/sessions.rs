@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use guildhall_backend::{Gateway, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_cluster::{NodeNumber, PeerMessage};
 use guildhall_codec::Encoding;
-use guildhall_guild_protocol::{PartitionId, Published, SessionView, Whose};
+use guildhall_guild_protocol::{PartitionId, Published, SessionView, StreamView, Whose};
 use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
 use guildhall_node::{Membership, PeerQuestion};
 use guildhall_session::session_partition;
@@ -68,6 +68,9 @@ struct Session {
     is_etf: bool,
     compression: Option<String>,
     writer: Option<String>,
+    /// None from a node of an earlier version.
+    #[serde(default)]
+    stream: Option<Stream>,
     guilds_count: usize,
     seq: u64,
     buffered_events: usize,
@@ -76,6 +79,29 @@ struct Session {
     platform: String,
     is_connected: bool,
     resumable_ms: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stream {
+    moved: Option<String>,
+    since_ms: u64,
+    memory_bytes: u64,
+    timed_total: u64,
+    timed_ns_total: u64,
+}
+
+impl From<StreamView> for Stream {
+    fn from(view: StreamView) -> Self {
+        let StreamView { moved, since_ms, memory_bytes, timed_total, timed_ns_total } = view;
+        Self { moved: moved.map(str::to_owned), since_ms, memory_bytes, timed_total, timed_ns_total }
+    }
+}
+
+impl From<Stream> for StreamView {
+    fn from(stream: Stream) -> Self {
+        let Stream { moved, since_ms, memory_bytes, timed_total, timed_ns_total } = stream;
+        Self { moved: moved.as_deref().map(name), since_ms, memory_bytes, timed_total, timed_ns_total }
+    }
 }
 
 impl From<SessionInfo> for Session {
@@ -91,6 +117,7 @@ impl From<SessionInfo> for Session {
             is_etf: view.encoding == Encoding::Etf,
             compression: view.compression.map(str::to_owned),
             writer: view.writer.map(str::to_owned),
+            stream: view.stream.map(Stream::from),
             guilds_count: view.guilds_count,
             seq: view.seq,
             buffered_events: view.buffered_events,
@@ -115,6 +142,7 @@ impl From<Session> for SessionInfo {
             encoding: if session.is_etf { Encoding::Etf } else { Encoding::Json },
             compression: session.compression.as_deref().map(name),
             writer: session.writer.as_deref().map(name),
+            stream: session.stream.map(StreamView::from),
             guilds_count: session.guilds_count,
             seq: session.seq,
             buffered_events: session.buffered_events,

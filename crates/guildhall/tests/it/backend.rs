@@ -678,7 +678,7 @@ fn tokens_and_sessions_end_at_once() {
     let mut news = backend.stream("GET", "/sessions/events?after=0");
     let [first, second, bot] = [BOB, BOB, BOT].map(|id| backend.token(id));
     let (mut one, ready) = client(&demo, &first, "encoding=json", 0);
-    let (mut two, _) = client(&demo, &second, "encoding=json&compress=zstd-stream", 0);
+    let (mut two, ready_two) = client(&demo, &second, "encoding=json&compress=zstd-stream", 0);
     let (mut helper, _) = client(&demo, &bot, "encoding=etf", 1);
     helper.await_payload(0, Some("GUILD_CREATE"));
 
@@ -691,6 +691,20 @@ fn tokens_and_sessions_end_at_once() {
     for (field, value) in expected.as_object().unwrap() {
         assert_eq!(&session[field], value, "{field}: {session}");
     }
+    // What writes a stream, and what that costs: for backends, and for its own account.
+    let id_two = ready_two["d"]["session_id"].as_str().unwrap();
+    let stream = &backend.get(&format!("/sessions/{id_two}"))["stream"];
+    assert!(stream["moved"].is_null() && stream["memory_bytes"].as_u64().unwrap() > 600_000, "{stream}");
+    let path = format!("/api/v10/users/@me/sessions/{id_two}/stream");
+    let own = Http::new(demo.addr, &second).request("GET", &path, None).unwrap();
+    assert_eq!((own.status, &own.body["memory_bytes"]), (200, &stream["memory_bytes"]), "{}", own.body);
+    assert!(own.body["writer"].as_str().unwrap().starts_with("per-connection"), "{}", own.body);
+    for (token, path) in
+        [(&format!("Bot {bot}"), path), (&second, format!("/api/v10/users/@me/sessions/{id_two}0/stream"))]
+    {
+        assert_eq!(Http::new(demo.addr, token).request("GET", &path, None).unwrap().status, 404, "{path}");
+    }
+
     // Pages over all partitions show each once.
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {

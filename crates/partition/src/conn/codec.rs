@@ -3,7 +3,7 @@
 //! Invariants  encoding and compression never change; the compressor has the state of the stream.
 
 use super::{Compression, ConnParams};
-use crate::{deflate::Form, stream_codec::Compressor};
+use crate::{deflate::Form, stream_account::Writer, stream_codec::Compressor};
 use guildhall_codec::{Encoding, Framing, SharedWindow};
 use guildhall_stdx::heap;
 use guildhall_ws_proto::DeflateParams;
@@ -78,10 +78,16 @@ impl ConnCodec {
     /// Name of the component that compresses, for `/v1`. None: it has no compression.
     pub fn writer(&self) -> Option<&'static str> {
         match (&self.compressor, self.deflate) {
-            (Some(compressor), _) => Some(compressor.writer()),
+            (Some(compressor), _) => Some(compressor.writer().name()),
             (None, Some(_)) => Some("prepared"),
             (None, None) => None,
         }
+    }
+
+    /// What writes payloads that are no dispatch into the stream; none if they are outside of it.
+    pub fn control_writer(&self) -> Option<Writer> {
+        // With permessage-deflate they go uncompressed.
+        self.compressor().filter(|_| self.deflate.is_none()).map(Compressor::writer)
     }
 
     /// Heap memory of the stream in bytes, without the slot of a library context.

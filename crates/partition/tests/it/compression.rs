@@ -2,8 +2,9 @@
 
 use crate::fixture::*;
 use guildhall_codec::{ContextPool, Dictionaries, Dictionary, Encoding, KnownDictionary};
+use guildhall_guild_protocol::StreamView;
 use guildhall_partition::{Compression, StreamCodec};
-use guildhall_test_kit::{ClientParams, Hold, Received, id, identify_payload};
+use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, TestCluster, id, identify_payload};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
@@ -136,6 +137,13 @@ fn shared_streams_search_once() {
     assert!(heap_bytes > 0);
 }
 
+/// What writes a client's stream, and what that costs.
+fn stream_of(cluster: &mut TestCluster, client: ClientId) -> (&'static str, StreamView) {
+    let id = cluster.client(client).session_id.clone().expect("it has a session");
+    let view = cluster.partition().session_view(cluster.clock.now(), &id).expect("it is there");
+    (view.writer.expect("it is compressed"), view.stream.expect("it has a stream"))
+}
+
 /// A stream leaves its context between two messages: its client decodes on, and what it was sent before is referred to.
 #[test]
 fn a_stream_that_leaves_its_context_goes_on() {
@@ -157,6 +165,10 @@ fn a_stream_that_leaves_its_context_goes_on() {
         assert_eq!(heard(&mut cluster, client).len(), 30);
         assert!(contexts.stats().resident_bytes > 0);
         assert_eq!(cluster.partition().shared_match().0.written_total, 0, "{params:?}");
+        let (writer, stream) = stream_of(&mut cluster, client);
+        assert_eq!((writer, stream.moved), ("per-connection", None), "{params:?}");
+        assert!(stream.memory_bytes > 200_000, "{params:?}: {stream:?}");
+        let had_context_until = cluster.clock.now().instant;
 
         // No memory is left for it.
         contexts.set_movable_bytes_max(0);
@@ -170,6 +182,10 @@ fn a_stream_that_leaves_its_context_goes_on() {
         let (shared, _) = cluster.partition().shared_match();
         assert!(shared.written_total >= 30, "{params:?}: {shared:?}");
         assert_eq!(cluster.partition().context_moves().memory, 1);
+        let (writer, stream) = stream_of(&mut cluster, client);
+        assert_eq!((writer, stream.moved), ("shared-match", Some("memory")), "{params:?}");
+        let most_ms = cluster.clock.now().instant.ms_since(had_context_until);
+        assert!(stream.since_ms <= most_ms, "{params:?}: {stream:?}, of {most_ms} ms");
         let each = (cluster.partition().counters().sent_bytes - before) / 30;
         assert!(each < 120, "{params:?}: {each} bytes for a message that is like those before it");
         cluster.client(client).heartbeat();

@@ -3,7 +3,7 @@
 //! Invariants  answers have every field that a known library needs (docs/protocol/reference.md §12).     Spec
 //!             docs/protocol/reference.md §10.2.
 
-use super::PathParams;
+use super::{Call, PathParams};
 use crate::{
     auth::{Caller, Credential},
     body::{BodyLimits, JsonRequest},
@@ -86,6 +86,14 @@ pub(super) async fn gateway_bot(
         "session_start_limit": session_starts,
     });
     Ok(Json(body).into_response())
+}
+
+/// How the node writes the stream of one of the caller's sessions: for the meter of the chat page.
+pub(super) async fn own_stream(call: Call) -> Result<Response, ApiError> {
+    let Call { api, caller, params } = call;
+    let session_id = params.text("session_id");
+    let stream = api.own_streams.own_stream(caller.id, session_id).await.ok_or(ApiError::NotFound)?;
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(stream)).into_response())
 }
 
 pub(super) async fn own_user(caller: Caller) -> Response {

@@ -152,6 +152,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/soundboard-default-sounds", get(small::default_sounds))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
         .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
+        .route("/users/@me/sessions/{session_id}/stream", get(bootstrap::own_stream))
         .route("/users/@me/settings-proto/{kind}", get(settings_proto::read).patch(settings_proto::update))
         .route("/users/@me/channels", get(directs::list).post(directs::open))
         .route("/users/@me/guilds", get(guilds::list_own))

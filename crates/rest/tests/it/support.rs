@@ -14,7 +14,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, RoleId, User, UserId,
 };
 use guildhall_node::{Clock, Node, NodeConfig, RelaySink};
-use guildhall_rest::{ApiLimits, ApiState, SessionStartLimit, router};
+use guildhall_rest::{ApiLimits, ApiState, NoStreams, SessionStartLimit, router};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use serde_json::Value;
@@ -227,6 +227,7 @@ impl World {
             hidden_channels,
             clock: clock.clone(),
             session_starts: Arc::new(SessionStartLimit { remaining: 998, reset_after_ms: 5000, ..Default::default() }),
+            own_streams: Arc::new(NoStreams),
             files,
             unserved: Arc::default(),
         });

@@ -26,14 +26,14 @@ use guildhall_accounting::{
     History, HistoryReport, Sample,
     report::{
         BandwidthReport, CallersReport, CompressionReport, FilesReport, GuildReport, GuildsReport, OperationsReport,
-        OverviewReport, SessionReport, SessionsReport, Setting, UpgradesReport,
+        OverviewReport, SessionReport, SessionsReport, Setting, StreamWriter, UpgradesReport,
     },
 };
 use guildhall_backend::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
 use guildhall_codec::ContextStats;
 use guildhall_model::GuildId;
 use guildhall_net::SystemClock;
-use guildhall_partition::SentTable;
+use guildhall_partition::{Census, SentTable};
 use guildhall_settings::Loaded;
 use guildhall_stdx::Timestamp;
 use std::{
@@ -158,6 +158,21 @@ impl Reports {
     }
 }
 
+/// What streams cost, by their writer.
+fn writers(sent: &SentTable, census: &Census) -> Vec<StreamWriter> {
+    let of_writer = sent.by_writer().map(|(writer, sent)| StreamWriter {
+        name: writer.name().to_owned(),
+        sessions: census.by_writer.get(writer.name()).copied().unwrap_or(0),
+        memory_bytes: census.stream_bytes.get(writer.name()).copied().unwrap_or(0),
+        count_total: sent.count,
+        raw_bytes_total: sent.raw_bytes,
+        wire_bytes_total: sent.wire_bytes,
+        timed_total: sent.timed,
+        timed_ns_total: sent.timed_ns,
+    });
+    of_writer.collect()
+}
+
 #[async_trait]
 impl NodeReports for Reports {
     fn state(&self) -> NodeState {
@@ -176,7 +191,8 @@ impl NodeReports for Reports {
         let states = self.collect(|metrics| metrics.partitions.inspect()).await.unwrap_or_default();
         let mut sent = SentTable::default();
         states.iter().for_each(|state| sent += &state.sent);
-        BandwidthReport::of_rows(self.at_ms(), sent.rows(), self.metrics.bill.report(&sent))
+        let report = BandwidthReport::of_rows(self.at_ms(), sent.rows(), self.metrics.bill.report(&sent));
+        BandwidthReport { writers: writers(&sent, &self.census().await), ..report }
     }
 
     async fn guilds(&self, limit: usize) -> GuildsReport {

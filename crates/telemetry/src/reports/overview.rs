@@ -39,7 +39,7 @@ impl Reports {
         }
     }
 
-    async fn census(&self) -> Census {
+    pub(super) async fn census(&self) -> Census {
         let mut sum = Census::default();
         for partition in 0..self.metrics.partitions.count() as u16 {
             let look = self.metrics.partitions.look(PartitionId(partition), |_, partition| partition.census());

@@ -4,9 +4,9 @@
 //!             it then says that there may be more.
 
 use super::Reports;
-use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, Subscription};
+use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, StreamCost, Subscription};
 use guildhall_backend::SessionFilter;
-use guildhall_guild_protocol::{PartitionId, SessionView};
+use guildhall_guild_protocol::{PartitionId, SessionView, StreamView};
 use guildhall_model::UserId;
 use guildhall_partition::{SessionDetail, SessionMatch};
 use guildhall_session::{Membership, session_partition};
@@ -67,7 +67,7 @@ impl Reports {
         let partition = session_partition(id)?;
         let id = id.to_owned();
         let look = self.metrics.partitions.look(partition, move |now, p| p.session_detail(now, &id));
-        let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, sent_bytes, guilds, log } =
+        let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, sent_bytes, billed, guilds, log } =
             look.await.ok().flatten()?;
         let subscriptions = guilds.into_iter().map(|guild| Subscription {
             guild_id: guild.guild_id.to_string(),
@@ -88,6 +88,8 @@ impl Reports {
         Some(SessionReport {
             at_ms: self.at_ms(),
             writer: view.writer.map(ToOwned::to_owned),
+            stream: view.stream.map(cost_of),
+            billed,
             session: session_of(partition.0, &view),
             intents: intents.into(),
             capabilities,
@@ -108,6 +110,16 @@ fn matching(filter: &SessionFilter) -> SessionMatch {
         id: filter.id.clone(),
         is_connected: filter.connected,
         compression: filter.codec.clone(),
+    }
+}
+
+fn cost_of(stream: StreamView) -> StreamCost {
+    StreamCost {
+        moved: stream.moved.map(ToOwned::to_owned),
+        since_ms: stream.since_ms,
+        memory_bytes: stream.memory_bytes,
+        timed_total: stream.timed_total,
+        timed_ns_total: stream.timed_ns_total,
     }
 }
 

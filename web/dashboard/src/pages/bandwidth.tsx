@@ -70,6 +70,32 @@ function moreThanZlib(bill: Bill): string {
 
 const RATIO_COLOR = "#2f5fe0";
 
+interface WriterRow { name: string; sessions: number; memory: number; us: number; timed: number; wire: number; ratio: number; zlib: number; zstd: number }
+
+/** What each writer of compressed streams costs; writers that wrote nothing are left out. */
+function writerRows({ writers, bill }: BandwidthReport): WriterRow[] {
+  return writers.filter(({ count_total }) => count_total > 0).map((writer) => {
+    const billed = bill?.writers.find(({ name }) => name === writer.name)?.sample;
+    return {
+      name: writer.name, sessions: writer.sessions, memory: writer.sessions > 0 ? writer.memory_bytes / writer.sessions : NaN, us: writer.timed_total > 0 ? writer.timed_ns_total / writer.timed_total / 1e9 : NaN, timed: writer.timed_total,
+      wire: writer.wire_bytes_total, ratio: shareOf(writer.wire_bytes_total, writer.raw_bytes_total), zlib: billed ? shareOf(billed.wire_bytes_total, billed.zlib_bytes_total) : NaN, zstd: billed ? shareOf(billed.wire_bytes_total, billed.zstd_bytes_total) : NaN,
+    };
+  });
+}
+
+const times = (value: number): string => (Number.isFinite(value) ? `${number(value)} ×` : "–");
+const WRITERS: Column<WriterRow>[] = [
+  { key: "name", label: "Writer", width: 190, value: (row) => row.name },
+  { key: "sessions", label: "Sessions", width: 84, isNumber: true, value: (row) => row.sessions, show: (row) => exact(row.sessions) },
+  { key: "wire", label: "Sent", width: 90, isNumber: true, value: (row) => row.wire, show: (row) => join(bytes(row.wire)), title: () => "Since the start, in frames" },
+  { key: "ratio", label: "Ratio", width: 72, isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–"), title: () => "Sent of uncompressed bytes" },
+  { key: "zlib", label: "Of zlib", width: 76, isNumber: true, value: (row) => row.zlib || 0, show: (row) => times(row.zlib), title: () => "Bytes as sent, of the same frames as zlib-stream: of the sample" },
+  { key: "zstd", label: "Of zstd", width: 76, isNumber: true, value: (row) => row.zstd || 0, show: (row) => times(row.zstd), title: () => "Bytes as sent, of the same frames as zstd-stream: of the sample" },
+  { key: "memory", label: "Memory each", width: 110, isNumber: true, value: (row) => row.memory || 0, show: (row) => showBytes(row.memory) },
+  { key: "us", label: "CPU each", width: 90, isNumber: true, value: (row) => row.us || 0, show: (row) => (Number.isFinite(row.us) ? join(duration(row.us)) : "–"), title: (row) => `CPU time of a message, mean of ${exact(row.timed)} that were timed` },
+];
+const writerSort = signal({ key: "wire", isDescending: true });
+
 export function Bandwidth() {
   const report = useReport<BandwidthReport>("node/bandwidth");
   const feed = useFeed(["sent_frame_wire_bytes", ...GROWTH_SERIES]);
@@ -106,6 +132,7 @@ export function Bandwidth() {
   const [first, second] = rows;
   const when = rangeInWords();
   const bill = value.bill;
+  const writing = writerRows(value);
   const allSent = value.types.reduce((sum, type) => sum + total(type, "wire_bytes_total"), 0);
   const theBill = (
     <Bars title="The bandwidth bill" says={bill ? billSays(bill) + moreThanZlib(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
@@ -143,6 +170,7 @@ export function Bandwidth() {
       </div>
       <Table label="Dispatch types" rows={rows} columns={COLUMNS} id={(row) => row.name} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No dispatch was sent yet." height={520} />
       <p class="says">Means {when}: in all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches. Sizes, growth and bills as their titles say.</p>
+      {writing.length > 0 && <section class="card"><h2>What streams cost, by writer</h2><p class="says">A stream begins with a context of a library and moves to shared-match when its events have many recipients, or when contexts take too much time or memory.</p><Table label="Writers of streams" rows={writing} columns={WRITERS} id={(row) => row.name} sort={writerSort.value} onSort={(next) => { writerSort.value = next; }} empty="" height={44 + 36 * (writing.length + 1)} /></section>}
     </>
   );
 }

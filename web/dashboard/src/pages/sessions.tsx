@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { ask, may } from "../api.ts";
-import { bytes, byteRate, count, counted, duration, exact, join, number, percent, perSecond } from "../format.ts";
+import { bytes, byteRate, count, counted, duration, exact, join, number, percent, perSecond, shareOf } from "../format.ts";
 import { rateOf, useReport } from "../report.ts";
 import type { LoggedEvent, Session, SessionReport, SessionsReport, Subscription } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
@@ -71,6 +71,8 @@ const LOG: Column<LoggedEvent>[] = [
   { key: "bytes", label: "Bytes", width: 76, isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
   { key: "written", label: "Written", width: 80, value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : { text: "waits", look: "warn" }) },
 ];
+/** Why shared-match took a stream over. */
+const MOVED: { [why: string]: string } = { crowd: "its events have many recipients", cpu: "contexts took more time than they may", memory: "contexts held more memory than they may" };
 const logSort = signal({ key: "seq", isDescending: true });
 const SUBSCRIPTIONS: Column<Subscription>[] = [
   { key: "guild", label: "Guild", width: 200, isLink: true, value: (row) => row.name || row.guild_id, show: (row) => ({ text: row.name || row.guild_id, href: `#/guilds/${row.guild_id}`, ...(row.name ? {} : { look: "code" }) }), title: (row) => row.guild_id },
@@ -118,7 +120,7 @@ export function SessionPage({ id }: { id: string }) {
       </div>
       <p class="answer">{problem}</p>
       <div class="tiles">
-        <Tile label="Codec" shown={[session.codec ?? "–", ""]} value={NaN} note={<>{session.encoding}, written by {value.writer ?? "no compressor"}</>} />
+        <Tile label="Codec" shown={[session.codec ?? "–", ""]} value={NaN} note={<>{session.encoding}, written by {value.writer ?? "no compressor"}{value.stream && <> for {join(duration(value.stream.since_ms / 1000))}</>}</>} />
         <Tile label="Ratio" shown={percent(ratio)} value={ratio} note={raw === null || sent === null ? "not counted" : <>{join(bytes(sent))} for {join(bytes(raw))}</>} />
         <Tile label="Sent" shown={byteRate(wire)} value={wire} note={value.window_bytes === null ? "in frames, without TLS" : <>in frames, window of {join(bytes(value.window_bytes))}</>} />
         <Tile label="Backlog" shown={count(session.backlog_events)} value={session.backlog_events} tone={session.backlog_events > 100 ? "warn" : undefined} note="events not written yet" />
@@ -131,6 +133,8 @@ export function SessionPage({ id }: { id: string }) {
         <dt>Shard</dt><dd>{session.shard ? `${session.shard[0]} of ${session.shard[1]}` : "none"}</dd>
         <dt>Intents</dt><dd><code>{value.intents}</code></dd>
         <dt>Capabilities</dt><dd><code>{value.capabilities}</code></dd>
+        {value.stream && <><dt>Stream</dt><dd>{join(bytes(value.stream.memory_bytes))} of memory{value.stream.timed_total > 0 && <>, {join(duration(value.stream.timed_ns_total / value.stream.timed_total / 1e9))} of CPU time a message (mean of {exact(value.stream.timed_total)})</>}{value.stream.moved && <>; left its context: {MOVED[value.stream.moved] ?? value.stream.moved}</>}</dd></>}
+        {value.billed && value.billed.count_total > 0 && <><dt>As sent</dt><dd>{number(shareOf(value.billed.wire_bytes_total, value.billed.zlib_bytes_total))} × of zlib-stream, {number(shareOf(value.billed.wire_bytes_total, value.billed.zstd_bytes_total))} × of zstd-stream, over {exact(value.billed.count_total)} frames</dd></>}
         <dt>Partition</dt><dd>{session.partition}</dd>
       </dl>
       <div class="charts">

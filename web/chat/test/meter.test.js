@@ -1,0 +1,66 @@
+// The meter: a visitor of the demo gets no more bytes than the libraries would make, and sees what writes the stream.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { closeBrowser, Node, until, visit } from "./support.js";
+
+/** Messages of two minutes at the demo's own rate, one every two seconds; here they come within a few. */
+const MESSAGES = 60;
+const RATE = 6;
+/** Bytes as received, of what the library with the same name makes. */
+const MOST = 1.02;
+
+let node;
+
+before(async () => { node = await Node.start({ members: 250, rate: RATE, seed: 7 }); });
+after(async () => {
+  await closeBrowser();
+  node?.process.kill("SIGCONT");
+  await node?.stop();
+});
+
+const openMeter = async (codec) => {
+  const page = await visit(node, { codec });
+  await page.locator(".meter-strip").click();
+  return page;
+};
+const exactBytes = async (page, bar) => Number((await page.locator(".bar-row", { hasText: bar }).locator(".bar-value").getAttribute("title")).replace(/\D/g, ""));
+const cells = (page, event) => page.getByRole("region", { name: "By event type" }).locator("tr", { hasText: event }).locator("td");
+const count = async (page, event) => Number((await cells(page, event).first().innerText().catch(() => "0")).replace(/\D/g, ""));
+
+test("after two minutes of the demo a visitor has received what the library would have made, and no more", async () => {
+  const codecs = ["zlib-stream", "zstd-stream"];
+  const pages = await Promise.all(codecs.map(openMeter));
+  for (const page of pages) await until(`${MESSAGES} messages`, async () => (await count(page, "MESSAGE_CREATE")) >= MESSAGES);
+  for (const page of pages) await page.getByRole("region", { name: "What this stream costs the node" }).getByText("context of the library, for this connection alone").waitFor();
+  // Nothing comes any more: the comparison catches up with what was received.
+  node.process.kill("SIGSTOP");
+  for (const [codec, page] of codecs.map((codec, at) => [codec, pages[at]])) {
+    let before;
+    const [received, computed] = await until("figures that stay", async () => {
+      const now = [await exactBytes(page, "this connection, received"), await exactBytes(page, `${codec}${codec === "zlib-stream" ? "zlib" : "zstd"} level 6`)];
+      await page.evaluate(() => new Promise((resume) => requestIdleCallback(resume)));
+      const stays = before && now.every((value, at) => value > 0 && value === before[at]);
+      before = now;
+      return stays && now;
+    });
+    console.log(`# ${codec}: ${received} bytes received, ${computed} computed: ${(received / computed).toFixed(4)}`);
+    assert.ok(received <= MOST * computed, `${codec}: ${received} bytes are more than ${MOST} times ${computed}`);
+    assert.equal(await page.getByText("Why more than").count(), 0);
+  }
+  node.process.kill("SIGCONT");
+  for (const page of pages) assert.deepEqual(page.complaints, []);
+});
+
+test("the meter says what writes a stream, for how long, and what it costs", async () => {
+  const page = await openMeter("zstd-stream");
+  const cost = page.getByRole("region", { name: "What this stream costs the node" });
+  await cost.getByText(/^Written by a (larger )?context of the library, for this connection alone for \d+ s\.$/).waitFor();
+  // A slot of a context, and what shared-match would need.
+  await cost.getByText(/^It takes (71\d kB|1\.3\d? MB) of the node's memory/).waitFor();
+  await page.getByRole("button", { name: "zlib-stream", exact: true }).click();
+  await cost.getByText(/^It takes 27\d kB/).waitFor();
+  await page.getByRole("button", { name: "plain JSON", exact: true }).click();
+  await cost.getByText(/^Written by (nothing: it is not compressed|each message compressed once)/).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
