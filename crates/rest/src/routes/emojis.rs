@@ -17,6 +17,7 @@ use guildhall_media::PictureRule;
 use guildhall_model::{Emoji, EmojiId, Permissions, RoleId, from_gateway::EmojiBody};
 use guildhall_store::{PictureOwner, emoji_picture};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const ROLES_MAX: usize = 250;
 
@@ -36,7 +37,8 @@ pub(super) fn need_to_create(guild: &GuildReply) -> Result<(), ApiError> {
 }
 
 fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
-    form::present(value, ROLES_MAX, form::id)
+    let roles: BTreeSet<RoleId> = form::present(value, ROLES_MAX, form::id)?.into_iter().collect();
+    Ok(roles.into_iter().collect())
 }
 
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
@@ -92,4 +94,15 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     api.delete_with_pictures(&caller, params.id("guild_id")?, request::DeleteEmoji(params.id("emoji_id")?)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_role_is_named_once() {
+        assert_eq!(roles(&json!(["7", null, 5, "7"])), Ok(vec![RoleId::new(5), RoleId::new(7)]));
+    }
 }
