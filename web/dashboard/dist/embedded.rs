@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-Dz3OzMTY.js",
+        name: "assets/index-DvvElplf.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "d8213aeb1ca673ef",
-        plain: include_bytes!("assets/index-Dz3OzMTY.js"),
-        gzip: include_bytes!("assets/index-Dz3OzMTY.js.gz"),
-        brotli: include_bytes!("assets/index-Dz3OzMTY.js.br"),
+        tag: "65ff9e16a758ad8f",
+        plain: include_bytes!("assets/index-DvvElplf.js"),
+        gzip: include_bytes!("assets/index-DvvElplf.js.gz"),
+        brotli: include_bytes!("assets/index-DvvElplf.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "f10d6d8bd9280ac0",
+        tag: "5ac03984a6aefb55",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -159,7 +159,7 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
   const writers = page.getByRole("region", { name: "Writers of streams" });
   const cells = async (writer) => (await writers.locator(`tr[data-id="${writer}"]`).locator("td, th").allTextContents()).slice(1);
   assert.match((await cells("per-connection")).join("|"), /^3\|[\d.]+ [kMG]B\|20 %\|–\|–\|643 kB\|14 µs$/);
-  assert.match((await cells("shared-match")).join("|"), /^57\|[\d.]+ [kMG]B\|20 %\|0\.\d+ ×\|[\d.]+ ×\|2\.96 kB\|600 ns$/);
+  assert.match((await cells("shared-match")).join("|"), /^57\|[\d.]+ [kMG]B\|20 %\|0\.\d+ ×\|[\d.]+ ×\|3\.0 kB\|600 ns$/);
   assert.equal(await writers.locator("tbody tr").count(), 2);
   await page.context().close();
 });
@@ -167,7 +167,7 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
 test("a session says what its stream costs, and why it left its context", async () => {
   const page = await open(node, { path: "sessions" });
   await page.locator(".table tbody tr", { hasText: "zlib-stream" }).first().click();
-  await page.locator("dd", { hasText: "2.96 kB of memory, 2.5 µs of CPU time a message (mean of 12); left its context: its events have many recipients" }).waitFor();
+  await page.locator("dd", { hasText: "3.0 kB of memory, 2.5 µs of CPU time a message (mean of 12); left its context: its events have many recipients" }).waitFor();
   await page.locator("dd", { hasText: "1.2 × of zlib-stream, 1.5 × of zstd-stream, over 800 frames" }).waitFor();
   await page.locator(".tile", { hasText: "written by shared-match for" }).waitFor();
   await page.context().close();

@@ -91,7 +91,7 @@ const WRITERS: Column<WriterRow>[] = [
   { key: "ratio", label: "Ratio", width: 72, isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–"), title: () => "Sent of uncompressed bytes" },
   { key: "zlib", label: "Of zlib", width: 76, isNumber: true, value: (row) => row.zlib || 0, show: (row) => times(row.zlib), title: () => "Bytes as sent, of the same frames as zlib-stream: of the sample" },
   { key: "zstd", label: "Of zstd", width: 76, isNumber: true, value: (row) => row.zstd || 0, show: (row) => times(row.zstd), title: () => "Bytes as sent, of the same frames as zstd-stream: of the sample" },
-  { key: "memory", label: "Memory each", width: 110, isNumber: true, value: (row) => row.memory || 0, show: (row) => showBytes(row.memory) },
+  { key: "memory", label: "Memory each", width: 128, isNumber: true, value: (row) => row.memory || 0, show: (row) => showBytes(row.memory) },
   { key: "us", label: "CPU each", width: 90, isNumber: true, value: (row) => row.us || 0, show: (row) => (Number.isFinite(row.us) ? join(duration(row.us)) : "–"), title: (row) => `CPU time of a message, mean of ${exact(row.timed)} that were timed` },
 ];
 const writerSort = signal({ key: "wire", isDescending: true });
