@@ -43,7 +43,7 @@ const CHUNKS_PER_VISIT: usize = 4;
 const CONNS_AHEAD: usize = 12;
 /// The same for the session and the compressor.
 const COMPRESSORS_AHEAD: usize = 8;
-/// The same for memory that the compressor refers to.
+/// The same for memory that the session and the compressor refer to.
 const RINGS_AHEAD: usize = 4;
 
 /// Result of a visit to a connection.
@@ -242,10 +242,15 @@ impl Core {
                 prefetch(compressor);
             }
         }
-        if let Some(conn) = coming.get(RINGS_AHEAD).and_then(|key| self.conns.get(*key))
-            && let Some(compressor) = conn.codec.compressor()
-        {
-            compressor.prefetch();
+        if let Some(conn) = coming.get(RINGS_AHEAD).and_then(|key| self.conns.get(*key)) {
+            if let Phase::Established(session) = conn.phase
+                && let Some(session) = self.sessions.get(session)
+            {
+                session.replay.prefetch_newest();
+            }
+            if let Some(compressor) = conn.codec.compressor() {
+                compressor.prefetch();
+            }
         }
     }
 

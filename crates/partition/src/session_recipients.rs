@@ -15,7 +15,7 @@ use guildhall_guild_protocol::{
     ToGuild, Visibility,
 };
 use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{Delivering, GroupDelivering, LogId, Recipients, Subscriber};
+use guildhall_relay::{Delivering, GroupDelivering, Lead, LogId, Recipients, Subscriber};
 use guildhall_session::{
     Dispatch, GuildLoss, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };
@@ -156,6 +156,20 @@ impl<'a, L: Transport> Delivering for EventDelivery<'_, 'a, L> {
 }
 
 impl<L: Transport> GroupDelivering for GroupDelivery<'_, '_, L> {
+    fn announce(&self, slot: u32, lead: Lead) {
+        let core = &self.recipients.core;
+        match lead {
+            Lead::Long => core.sessions.prefetch(slot),
+            Lead::Short => {
+                let Some(session) = core.sessions.at(slot) else { return };
+                session.replay.prefetch_newest();
+                if let Some(conn) = session.conn {
+                    core.conns.prefetch(conn.slot);
+                }
+            }
+        }
+    }
+
     fn deliver(&mut self, slot: u32) {
         let Self { recipients, dispatch, log, redaction, logged } = self;
         let SessionRecipients { core, turn, tally, .. } = &mut **recipients;

@@ -34,6 +34,11 @@ impl SessionTable {
     }
 
     /// The session in a slot.
+    pub fn at(&self, slot: u32) -> Option<&Session> {
+        self.slots.at(slot)
+    }
+
+    /// The session in a slot.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut Session> {
         self.slots.at_mut(slot)
     }

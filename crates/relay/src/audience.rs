@@ -17,7 +17,7 @@
 mod fan_out;
 mod replay_visibility;
 
-pub use fan_out::{Delivering, GroupDelivering};
+pub use fan_out::{Delivering, GroupDelivering, Lead};
 pub use replay_visibility::{PassiveSubjects, ReplayDecision, ReplayVisibility, Replayed};
 
 use crate::{

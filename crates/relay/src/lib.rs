@@ -17,8 +17,8 @@ mod view;
 mod view_change;
 
 pub use audience::{
-    AudienceIndex, Baselines, Delivering, GroupDelivering, LogId, PassiveSubjects, ReplayDecision, ReplayVisibility,
-    Replayed, Subscriber,
+    AudienceIndex, Baselines, Delivering, GroupDelivering, Lead, LogId, PassiveSubjects, ReplayDecision,
+    ReplayVisibility, Replayed, Subscriber,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use subscription_mask::{SubscriptionMask, UserSubscriptions};

@@ -13,8 +13,8 @@
 
 use crate::{
     audience::{
-        AudienceIndex, ChannelViewers, Delivering, GroupDelivering, Listener, LogId, Map, PassiveGroup, ReplayDecision,
-        Replayed, Subscriber,
+        AudienceIndex, ChannelViewers, Delivering, GroupDelivering, Lead, Listener, LogId, Map, PassiveGroup,
+        ReplayDecision, Replayed, Subscriber,
     },
     member_lists::{ChannelView, Delivery, MemberLists},
     passive::{ChangeLog, mentioned_channels, snapshot},
@@ -602,6 +602,10 @@ impl<D: Delivering> Delivering for Counted<'_, D> {
 }
 
 impl<G: GroupDelivering> GroupDelivering for CountedGroup<'_, G> {
+    fn announce(&self, slot: u32, lead: Lead) {
+        self.group.announce(slot, lead);
+    }
+
     fn deliver(&mut self, slot: u32) {
         *self.count += 1;
         self.group.deliver(slot);

@@ -19,6 +19,7 @@ use crate::{
 };
 use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::GuildId;
+use guildhall_prefetch::prefetch;
 use guildhall_stdx::heap::{self, Sample};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -226,6 +227,13 @@ impl ReplayBuffer {
         let begins_at = |piece: &Piece| piece.seq.wrapping_sub(first as u32);
         let index = self.pieces.partition_point(|piece| begins_at(piece) <= offset) - 1;
         Some((index, offset - begins_at(&self.pieces[index])))
+    }
+
+    /// Prefetches the newest piece, which the next `push_shared` and mostly the next `entry` read.
+    pub fn prefetch_newest(&self) {
+        if let Some(newest) = self.pieces.back() {
+            prefetch(newest);
+        }
     }
 
     /// The dispatch with this seq. None if it is out of range, or if it was shared and its log has forgotten it.

@@ -69,8 +69,10 @@ pub struct MemberRequest {
     pub after: guildhall_model::UserId,
 }
 
-/// One account's use of the gateway. Fields that every delivery reads come first; the rest is in `profile`.
+/// One account's use of the gateway. The order of the fields is that in memory: what every delivery reads comes first,
+/// and the rest is in `profile`.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Session {
     /// Its slot in the partition.
     pub key: SlotKey,

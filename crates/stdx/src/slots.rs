@@ -14,7 +14,9 @@ pub struct SlotKey {
     pub generation: u32,
 }
 
+/// The generation comes first in memory, where `prefetch` begins: every look at a value reads it.
 #[derive(Debug)]
+#[repr(C)]
 struct Entry<T> {
     generation: u32,
     value: Option<T>,
@@ -86,6 +88,12 @@ impl<T> Slots<T> {
     }
 
     /// Current value of a slot, whatever its generation. For callers that are notified when a value is removed.
+    #[must_use]
+    pub fn at(&self, slot: u32) -> Option<&T> {
+        self.entries.get(slot as usize)?.value.as_ref()
+    }
+
+    /// As [`Slots::at`].
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_mut(slot as usize)?.value.as_mut()
     }

@@ -1,6 +1,8 @@
 //! Fan-out: the recipients of an event.
 //!
 //! Doors       `AudienceIndex::fan_out`, `may_view`, `may_read_history`; `Delivering` receives the calls.
+//! Why         a group's sessions are spread over memory, and each is announced before its delivery so that its cache
+//!             lines load while others are delivered to.
 //! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
 //! Not here    what is sent again: `replay_visibility`. Muted channels and threads: their events are sent, and clients
@@ -30,8 +32,32 @@ pub trait Delivering {
 
 /// Delivery of one event to the sessions of one group.
 pub trait GroupDelivering {
+    /// `deliver` follows for this session, `lead.deliveries()` calls later: its memory may be prefetched until then.
+    fn announce(&self, slot: u32, lead: Lead);
     fn deliver(&mut self, slot: u32);
 }
+
+/// How long before its delivery a session is announced: twice, because the second time reads what the first prefetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// Time to prefetch the session.
+    Long,
+    /// Time to prefetch what the session refers to.
+    Short,
+}
+
+impl Lead {
+    const fn deliveries(self) -> usize {
+        match self {
+            Self::Long => 12,
+            Self::Short => 6,
+        }
+    }
+}
+
+/// Announced slots; at least `Lead::Long`, a power of two.
+const ANNOUNCED_MAX: usize = 16;
+const _: () = assert!(Lead::Long.deliveries() < ANNOUNCED_MAX && Lead::Short.deliveries() < Lead::Long.deliveries());
 
 fn deliver_to_listeners<'a>(
     listeners: impl Iterator<Item = &'a Listener>,
@@ -40,7 +66,24 @@ fn deliver_to_listeners<'a>(
     out: &mut impl Delivering,
 ) {
     let mut group = out.group(log, redaction);
-    listeners.for_each(|listener| group.deliver(listener.slot));
+    let mut slots = [0; ANNOUNCED_MAX];
+    let mut count = 0;
+    for Listener { slot, .. } in listeners {
+        group.announce(*slot, Lead::Long);
+        slots[count % ANNOUNCED_MAX] = *slot;
+        let before =
+            |lead: Lead| (count >= lead.deliveries()).then(|| slots[(count - lead.deliveries()) % ANNOUNCED_MAX]);
+        if let Some(slot) = before(Lead::Short) {
+            group.announce(slot, Lead::Short);
+        }
+        if let Some(slot) = before(Lead::Long) {
+            group.deliver(slot);
+        }
+        count += 1;
+    }
+    for index in count.saturating_sub(Lead::Long.deliveries())..count {
+        group.deliver(slots[index % ANNOUNCED_MAX]);
+    }
 }
 
 impl AudienceIndex {

@@ -5,7 +5,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
     OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceIndex, Delivering, GroupDelivering, LogId};
+use guildhall_relay::{AudienceIndex, Delivering, GroupDelivering, Lead, LogId};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -106,6 +106,8 @@ pub struct EachOfGroup<'g, 'a> {
 }
 
 impl GroupDelivering for EachOfGroup<'_, '_> {
+    fn announce(&self, _: u32, _: Lead) {}
+
     fn deliver(&mut self, slot: u32) {
         (self.call)(slot, self.redaction, Some(self.log));
     }

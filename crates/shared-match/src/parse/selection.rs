@@ -332,6 +332,10 @@ impl ParseSelector<'_> {
         let own_max = if has_named { limits.similar_max / 2 } else { limits.similar_max.div_ceil(2) };
         let is_searched = |slot| history.domains(self.searched).any(|domain| domain.key.slot() == slot);
         let is_elsewhere = |id: &BodyId| {
+            // Mostly it is a probe, and so in a domain that is searched.
+            if self.probes.ids.contains(id) {
+                return false;
+            }
             let other = history.entry(*id).filter(|other| *id < body.id && other.name == body.name);
             other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
