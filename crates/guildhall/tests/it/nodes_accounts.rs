@@ -278,6 +278,7 @@ fn a_node_that_was_away_knows_accounts_as_they_are() {
     backend.request("DELETE", &format!("/users/{BOB}"), None, 204);
     second.process.resume();
     first.wait_for_members(2);
+    second.wait_for_service();
     // A change that begins here is of what is stored, whatever this node remembers.
     let changed = second.backend().request("PATCH", &format!("/users/{ANA}"), Some(json!({"global_name": "Ana"})), 200);
     assert_eq!((&changed["username"], &changed["global_name"]), (&json!("renamed"), &json!("Ana")), "{changed}");
