@@ -669,17 +669,22 @@ class UnitTests(unittest.TestCase):
             unit = program("unit")
             unit.TEST_SECONDS_MAX = unit.REPORTED_AFTER_SECONDS + 1
             with contextlib.redirect_stdout(io.StringIO()) as output:
-                _, code, _, _ = unit.run_one(("x/test/it", pathlib.Path(folder), path))
-        return code, output.getvalue()
+                _, failures, _, _ = unit.run_one(("x/test/it", pathlib.Path(folder), path))
+        return failures, output.getvalue()
+
+    def test_a_failed_test_is_named_with_its_panic(self):
+        panic = "thread 'wrong' (7) panicked at a.rs:1:2:\nfour is not five"
+        failures, _ = self.run_program(f'echo "{panic}"; echo "test wrong ... FAILED"; exit 101')
+        self.assertEqual(failures, ["x/test/it wrong: a.rs:1:2: four is not five"])
 
     def test_a_test_that_waits_for_ever_is_named_and_ended(self):
-        code, output = self.run_program(self.SCRIPT.format("exec sleep 60"))
-        self.assertNotEqual(code, 0)
+        failures, output = self.run_program(self.SCRIPT.format("exec sleep 60"))
+        self.assertEqual(failures, ["x/test/it: slow did not end within 61 s"])
         self.assertIn("x/test/it: slow did not end within 61 s", output)
 
     def test_a_slow_test_that_ends_is_reported_only(self):
-        code, output = self.run_program(self.SCRIPT.format("sleep 0.1"))
-        self.assertEqual(code, 0)
+        failures, output = self.run_program(self.SCRIPT.format("sleep 0.1"))
+        self.assertEqual(failures, [])
         self.assertIn("slow still runs after 60 s", output)
 
     def test_rustdoc_gets_the_arguments_of_the_compiler_without_those_of_its_output(self):
