@@ -9,7 +9,7 @@ import { Client, gatewayInfo, json, none, Intents, Shards, type ClientOptions, t
 import { etf, zlibStream, zstdStream } from "../../src/codecs.node.js";
 import { Node, until } from "../support/node.js";
 
-const ODD_TEXTS = ["plain", "ünïcödé €", "😀👩‍👩‍👧", '"quotes" \\ \u0001', "x".repeat(1_900), "\u2028\u2029"];
+const ODD_TEXTS = ["plain", "ünïcödé €", "😀👩‍👩‍👧", '"quotes" \\ \u0001', "x".repeat(1_900), "\u2028\u2029 end"];
 
 /** All clients: one that a failed test leaves open would keep the process. */
 const clients: Client[] = [];
