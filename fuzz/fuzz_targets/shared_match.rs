@@ -41,7 +41,7 @@ impl Connection {
     fn bystander(control: u8) -> Self {
         let mut stream = Stream::new(control);
         // A context each would take hundreds of megabytes.
-        stream.move_to_shared();
+        stream.drop_context();
         Self { stream, reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
     }
 

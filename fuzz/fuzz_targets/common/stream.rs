@@ -29,11 +29,13 @@ pub struct Stream {
     format: Format,
     /// It writes the stream until it moves to shared-match.
     context: Option<StreamCompressor>,
+    /// The context has written a message, as a node's has with HELLO before a stream can move.
+    is_begun: bool,
 }
 
 impl Stream {
     pub fn new(control: u8) -> Self {
-        let window_bits = 9 + (control >> 5);
+        let window_bits = (9 + (control >> 5)).min(15);
         let deflate = ZlibParams { window_bits, ..ZlibParams::default() };
         let (format, context) = match (control & 3, control & WITH_DICTIONARY != 0) {
             (0 | 1, true) => (Format::Zstd(ZstdStream::with_dictionary(KNOWN.0.clone())), None),
@@ -56,11 +58,19 @@ impl Stream {
                 (Format::Deflate(stream, container), context)
             }
         };
-        Self { format, context }
+        Self { format, context, is_begun: false }
     }
 
     /// Shared-match goes on with the stream.
     pub fn move_to_shared(&mut self) {
+        if self.is_begun {
+            self.context = None;
+        }
+    }
+
+    /// Makes a stream for output that is not decoded.
+    #[allow(dead_code, reason = "one of the targets decodes all")]
+    pub fn drop_context(&mut self) {
         self.context = None;
     }
 
@@ -89,6 +99,7 @@ impl Stream {
         let (mut wire, id) = (Vec::new(), id?);
         if let Some(context) = &mut self.context {
             context.compress(&[message], &mut wire).expect("a context that works");
+            self.is_begun = true;
             match &mut self.format {
                 Format::Zstd(stream) => matcher.follow_zstd(stream, id, seq, message.len()),
                 Format::Deflate(stream, _) => matcher.follow_deflate(stream, id, seq, message.len()),
@@ -134,6 +145,7 @@ impl Stream {
     }
 
     fn follow(&mut self, bytes: usize) {
+        self.is_begun = true;
         match &mut self.format {
             Format::Zstd(stream) => stream.follow(bytes),
             Format::Deflate(stream, _) => stream.follow(bytes),

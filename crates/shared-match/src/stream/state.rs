@@ -35,7 +35,7 @@ pub struct StreamState {
     /// By event name, as `name_slot` has it: the newest bodies. Another name may have the same slot.
     named: [[BodyId; NAMED_COUNT]; NAME_SLOTS],
     seq: u64,
-    /// Where the newest heartbeat ACK begins.
+    /// Where the newest heartbeat ACK begins; none if that is out of reach for certain.
     ack_at: Option<u32>,
     /// By `k`: position of the first message whose seq shares all digits with the current one except for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],
@@ -55,8 +55,10 @@ impl StreamState {
         if bytes > FORGET_BYTES {
             // All is out of reach.
             self.ring.clear();
+            self.ack_at = None;
         } else if self.position.wrapping_sub(self.swept_at) > FORGET_BYTES as u32 {
             self.ring.forget_beyond(self.position, FORGET_BYTES as u32);
+            self.ack_at.take_if(|at| self.position.wrapping_sub(*at) > FORGET_BYTES as u32);
             self.swept_at = self.position;
         }
     }
