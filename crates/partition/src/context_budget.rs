@@ -195,11 +195,11 @@ impl ContextBudget {
         }
         self.since = Some(now);
         self.moves_left = MOVES_PER_SECOND_MAX;
-        let cpu_ms = std::mem::take(&mut self.timed_ns) * TIMED_ONE_IN / 1_000_000;
-        let cpu_share_percent = cpu_ms * 100 / elapsed_ms;
-        if cpu_share_percent > self.cpu_percent {
+        let cpu_ns = std::mem::take(&mut self.timed_ns) * TIMED_ONE_IN;
+        let budget_ns = elapsed_ms * 1_000_000 * self.cpu_percent / 100;
+        if cpu_ns > budget_ns {
             self.audience_max /= 2;
-        } else if 2 * cpu_share_percent < self.cpu_percent {
+        } else if 2 * cpu_ns < budget_ns {
             self.audience_max = (self.audience_max * 2).clamp(1, AUDIENCE_MAX);
         }
         true
@@ -262,6 +262,18 @@ mod tests {
         for _ in 0..2 * MOVES_PER_SECOND_MAX {
             assert_eq!(budget.on_event(&mut MeanAudience::default(), CROWD + 1), Some(Why::Crowd));
         }
+    }
+
+    #[test]
+    fn part_of_a_percent_too_much_counts() {
+        let mut budget = ContextBudget::default();
+        budget.adjust(at(0));
+        budget.took(250_000_000 / TIMED_ONE_IN);
+        budget.adjust(at(1_000));
+        assert_eq!(budget.audience_max, AUDIENCE_MAX);
+        budget.took(251_000_000 / TIMED_ONE_IN);
+        budget.adjust(at(2_000));
+        assert_eq!(budget.audience_max, AUDIENCE_MAX / 2);
     }
 
     #[test]
