@@ -28,13 +28,13 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Bytes of one answer with frames.
 const FRAMES_BYTES_MAX: usize = 8 << 20;
-pub(super) const ONE_IN_MAX: i64 = 1_000_000;
-pub(super) const SESSIONS_MAX: i64 = 1_000;
+const ONE_IN_MAX: i64 = 1_000_000;
+const SESSIONS_MAX: i64 = 1_000;
 const BYTES_MIN: i64 = 64 << 10;
 const BYTES_MAX: i64 = 4 << 30;
 const SECONDS_MAX: i64 = 86_400;
-pub(super) const PLATFORMS: [&str; 5] = ["desktop", "mobile", "web", "embedded", "vr"];
-pub(super) const ENCODINGS: [&str; 2] = ["json", "etf"];
+const PLATFORMS: [&str; 5] = ["desktop", "mobile", "web", "embedded", "vr"];
+const ENCODINGS: [&str; 2] = ["json", "etf"];
 
 /// A recording to start.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -81,22 +81,32 @@ impl Default for RecordingPlan {
     }
 }
 
-impl Check for RecordingPlan {
-    fn check(&self, faults: &mut FieldErrors) {
-        faults.number("one_in", self.one_in.into(), 1, ONE_IN_MAX);
-        faults.number("sessions_max", self.sessions_max.into(), 1, SESSIONS_MAX);
-        faults.number("bytes_max", self.bytes_max.try_into().unwrap_or(i64::MAX), BYTES_MIN, BYTES_MAX);
-        faults.number("seconds_max", self.seconds_max.try_into().unwrap_or(i64::MAX), 1, SECONDS_MAX);
-        if self.platform.as_deref().is_some_and(|platform| !PLATFORMS.contains(&platform)) {
-            faults.add("platform", format!("Must be one of {}.", PLATFORMS.join(", ")));
-        }
-        if self.encoding.as_deref().is_some_and(|encoding| !ENCODINGS.contains(&encoding)) {
-            faults.add("encoding", "Must be json or etf.");
-        }
+/// Checks which share of the sessions a plan takes.
+pub(super) fn check_share(faults: &mut FieldErrors, one_in: u32, sessions_max: u32) {
+    faults.number("one_in", one_in.into(), 1, ONE_IN_MAX);
+    faults.number("sessions_max", sessions_max.into(), 1, SESSIONS_MAX);
+}
+
+/// Checks to which sessions a plan is limited.
+pub(super) fn check_filter(faults: &mut FieldErrors, platform: Option<&str>, encoding: Option<&str>) {
+    if platform.is_some_and(|platform| !PLATFORMS.contains(&platform)) {
+        faults.add("platform", format!("Must be one of {}.", PLATFORMS.join(", ")));
+    }
+    if encoding.is_some_and(|encoding| !ENCODINGS.contains(&encoding)) {
+        faults.add("encoding", "Must be json or etf.");
     }
 }
 
-/// A recording.
+impl Check for RecordingPlan {
+    fn check(&self, faults: &mut FieldErrors) {
+        check_share(faults, self.one_in, self.sessions_max);
+        faults.number("bytes_max", self.bytes_max.try_into().unwrap_or(i64::MAX), BYTES_MIN, BYTES_MAX);
+        faults.number("seconds_max", self.seconds_max.try_into().unwrap_or(i64::MAX), 1, SECONDS_MAX);
+        check_filter(faults, self.platform.as_deref(), self.encoding.as_deref());
+    }
+}
+
+/// A recording of a node: its bounds and figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Recording)]
 pub struct RecordingBody {
@@ -107,7 +117,7 @@ pub struct RecordingBody {
     /// Why it has ended: `time`, `bytes`, `not_taken` (32 MiB of frames waited for their caller), `stopped` or
     /// `failed`; null while it runs.
     pub ended: Option<&'static str>,
-    /// Surrogates stand for texts, ids and times.
+    /// Texts, ids and times are replaced by surrogates.
     pub scrubbed: bool,
     /// Direct messages and channels that not every member may view are in it.
     pub private: bool,
@@ -281,7 +291,7 @@ pub(super) async fn frames(
 
 /// Ends a recording
 ///
-/// What was recorded can still be read. The second time it is discarded.
+/// Its frames can still be read. A second request discards them.
 #[utoipa::path(delete, path = "/v1/lab/recordings/{recording_id}", tag = "lab", params(("recording_id" = String, Path)),
     responses((status = 204, description = "It has ended, or is discarded"), (status = 404, body = V1Error)))]
 pub(super) async fn stop(_: Caller<LabScope>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {

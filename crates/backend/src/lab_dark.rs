@@ -9,7 +9,7 @@ use super::{
     caller::{Caller, Lab as LabScope},
     error::V1Error,
     extract::{Body, Check, FieldErrors},
-    lab::{ENCODINGS, LabFault, ONE_IN_MAX, PLATFORMS, SESSIONS_MAX},
+    lab::{LabFault, check_filter, check_share},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_model::GuildId;
@@ -76,17 +76,11 @@ fn memory() -> u64 {
 impl Check for DarkPlan {
     fn check(&self, faults: &mut FieldErrors) {
         faults.count("arms", self.arms.len(), 1, ARMS_MAX);
-        faults.number("one_in", self.one_in.into(), 1, ONE_IN_MAX);
-        faults.number("sessions_max", self.sessions_max.into(), 1, SESSIONS_MAX);
+        check_share(faults, self.one_in, self.sessions_max);
         faults.number("cpu_permille", self.cpu_permille.into(), 1, CPU_PERMILLE_MAX);
         let memory = self.memory_bytes_max.try_into().unwrap_or(i64::MAX);
         faults.number("memory_bytes_max", memory, MEMORY_MIN, MEMORY_MAX);
-        if self.platform.as_deref().is_some_and(|platform| !PLATFORMS.contains(&platform)) {
-            faults.add("platform", format!("Must be one of {}.", PLATFORMS.join(", ")));
-        }
-        if self.encoding.as_deref().is_some_and(|encoding| !ENCODINGS.contains(&encoding)) {
-            faults.add("encoding", "Must be json or etf.");
-        }
+        check_filter(faults, self.platform.as_deref(), self.encoding.as_deref());
     }
 }
 
@@ -110,7 +104,7 @@ pub struct DarkBody {
     pub cpu_permille: u32,
     /// CPU time that it has used.
     pub cpu_ns: u64,
-    /// Each arm.
+    /// Figures of each arm, in the order of the plan.
     pub arms: Vec<DarkArm>,
 }
 
@@ -136,10 +130,10 @@ pub struct DarkType {
     pub sum: DarkSum,
 }
 
-/// Sums.
+/// Sums over the dispatches of one arm and type.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DarkSum {
-    /// Dispatches.
+    /// Number of dispatches.
     pub count: u64,
     /// Bytes before compression, with WebSocket headers.
     pub plain_bytes: u64,
@@ -151,8 +145,8 @@ pub struct DarkSum {
 
 /// Starts a dark launch
 ///
-/// Compresses what a share of this node's sessions is sent in other arms as well, and drops the bytes. Clients are sent
-/// what they would be sent without it.
+/// Compresses the dispatches of a share of this node's sessions in other arms as well, and drops the bytes. Clients
+/// receive the same bytes with and without it.
 #[utoipa::path(post, path = "/v1/lab/dark", tag = "lab", request_body = DarkPlan,
     responses((status = 201, body = DarkBody),
     (status = 409, description = "Another one runs, or this node has no lab", body = V1Error)))]

@@ -116,7 +116,7 @@ pub(super) struct SessionBody {
     partition: u16,
 }
 
-/// What the compressed stream of a session costs.
+/// Cost of a session's compressed stream.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionStream)]
 struct StreamBody {

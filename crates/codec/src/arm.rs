@@ -1,7 +1,7 @@
 //! Arm: a codec with its parameters, as one line of text.
 //!
-//! Owns        the grammar of arms, which the command line, `/v1`, reports and benches share; the encoder that an arm
-//!             stands for (`ArmEncoder`).
+//! Owns        the grammar of arms, which the command line, `/v1`, reports and benches share; the encoder of an arm
+//!             (`ArmEncoder`).
 //! Doors       `Arm::from_str` and `Display`; `ArmEncoder::new`, then `encode` per message.
 //! Invariants  A1 an arm prints to text that parses to the same arm. A2 an error names the parameter and what it may
 //!             be. A3 a decoder reads what `encode` returned. (tests `a1_*` to `a3_*` in tests/it/arm.rs)
@@ -91,7 +91,7 @@ pub enum ArmError {
         arm: &'static str,
         /// Name of the parameter.
         name: String,
-        /// What is wrong, and what to write.
+        /// The fault, and the form to write instead.
         wrong: &'static str,
     },
     /// A value outside of its range.
@@ -119,7 +119,7 @@ pub enum ArmError {
     /// A `dict` that is not loaded.
     #[error("there is no dictionary {id} for {encoding}: load it, or leave dict out")]
     NoDictionary {
-        /// As given.
+        /// Id of the missing dictionary.
         id: DictionaryId,
         /// Name of the encoding.
         encoding: &'static str,
@@ -127,7 +127,7 @@ pub enum ArmError {
     /// The library refuses the parameters.
     #[error("{arm} cannot be made: choose smaller values")]
     Codec {
-        /// The arm.
+        /// The arm whose encoder cannot be made.
         arm: Arm,
         /// The library's reason.
         #[source]
@@ -319,7 +319,7 @@ fn shown(text: &str) -> String {
     text.chars().take(SHOWN_BYTES_MAX).collect()
 }
 
-/// Writes the messages of one connection as an arm says.
+/// Writes the messages of one connection by an arm.
 pub struct ArmEncoder {
     encoding: Encoding,
     writer: Writer,
@@ -369,8 +369,8 @@ impl ArmEncoder {
     }
 
     /// The bytes of one message on the wire, without its WebSocket header. `parts` are those of
-    /// [`FrameParts::slices`](crate::FrameParts::slices): what is in front of the body, the body, what is behind it. A
-    /// message that is no dispatch is the first part alone.
+    /// [`FrameParts::slices`](crate::FrameParts::slices): envelope, body, envelope. A message that is no dispatch is
+    /// the first part alone.
     ///
     /// # Errors
     /// The library's; the encoder is of no use then.
@@ -423,8 +423,8 @@ pub fn read_once(wire: &[u8], dictionary: Option<&Dictionary>, bytes_max: usize)
     Ok(out)
 }
 
-/// As `DispatchFrame::write_prepared` lays a message out: the recipient's part in a stored block, the shared part
-/// deflated.
+/// The layout of `DispatchFrame::write_prepared`: the recipient's part in a stored block, then the deflated shared
+/// part.
 fn prepare(
     encoding: Encoding,
     deflater: &mut BodyDeflater,

@@ -1,8 +1,9 @@
 //! Lab: recordings and dark launches of this node's sessions, on a thread of their own.
 //!
 //! Owns        the one recording and the one dark launch of the node, and the work of their thread.
-//! Limits      one of each; `CPU_PERMILLE` of a core while a recording runs, and what a dark launch says.
-//! Not here    its form and bounds: `guildhall_lab::Recorder`. What is copied: `guildhall_partition::TapSwitch`.
+//! Limits      one of each; `CPU_PERMILLE` of a core while a recording runs, and `cpu_permille` of a
+//!             dark launch's plan.
+//! Not here    form and bounds of a recording: `guildhall_lab::Recorder`. The copies: `guildhall_partition::TapSwitch`.
 
 use crate::secrets::random;
 use async_trait::async_trait;
@@ -179,7 +180,7 @@ impl NodeLab {
         let arms = arms.map_err(|error: guildhall_codec::ArmError| wrong(error.into()))?;
         let encoding = encoding_of(plan.encoding.as_deref());
         let encodings = encoding.map_or_else(|| vec![Encoding::Json, Encoding::Etf], |encoding| vec![encoding]);
-        Dark::runs(&arms, &encodings, &self.dictionaries).map_err(wrong)?;
+        let runs = Dark::runs(&arms, &encodings, &self.dictionaries).map_err(wrong)?;
         let filter = TapFilter {
             one_in: plan.one_in,
             sessions_max: plan.sessions_max as usize,
@@ -191,7 +192,7 @@ impl NodeLab {
         };
         let tap = self.taps.start(filter).ok_or(LabFault::BusyDark)?;
         let memory_bytes_max = usize::try_from(plan.memory_bytes_max).unwrap_or(usize::MAX);
-        let dark = Dark::new(tap, &arms, &encodings, &self.dictionaries, memory_bytes_max).map_err(wrong)?;
+        let dark = Dark::new(tap, runs, memory_bytes_max);
         tracing::info!(target: "guildhall::lab", arms = plan.arms.join(" "), "a dark launch begins");
         let started_at = unix_seconds();
         Ok(launch.insert(Launch { dark, started_at, cpu_permille: plan.cpu_permille, cpu_ns: 0 }).body())

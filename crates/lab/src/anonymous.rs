@@ -6,15 +6,11 @@
 //!             events if the gateway itself sends them. (tests `a1_*`, `a2_*`)
 //! Not here    reading recordings: `samples`.
 
+use crate::{scrub::DIGITS_KEPT, surrogate::HASH_DIGITS_MIN};
 use guildhall_stdx::Rng;
 use guildhall_traffic::Chat;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{fmt, io::Write as _};
-
-/// Longer numbers may be ids or times.
-const DIGITS_KEPT: usize = 5;
-/// Texts of this many hexadecimal digits are hashes.
-const HASH_DIGITS_MIN: usize = 16;
 
 /// Texts that remain: values that the protocol defines.
 const WORDS: [&str; 32] = [

@@ -33,7 +33,7 @@ pub struct Message<'a> {
     pub session: u64,
     /// Encoding of the session.
     pub encoding: Encoding,
-    /// The event.
+    /// Name of the event.
     pub name: EventName,
     /// Its number in the session.
     pub seq: u64,
@@ -46,7 +46,7 @@ pub struct Message<'a> {
 /// Sums of one arm and event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Dispatches.
+    /// Number of dispatches.
     pub count: u64,
     /// Bytes before compression, with WebSocket headers.
     pub plain_bytes: u64,
@@ -146,7 +146,7 @@ impl ArmRun {
         Ok(Self { arm, dictionaries, writers, sums: BTreeMap::new(), connection_bytes: 0 })
     }
 
-    /// The arm.
+    /// The arm whose sums these are.
     #[must_use]
     pub fn arm(&self) -> Arm {
         self.arm
@@ -155,7 +155,7 @@ impl ArmRun {
     /// Writes one message, and returns its sum. The next message of the session may refer to it.
     ///
     /// # Errors
-    /// The codec's.
+    /// The codec cannot write the message.
     pub fn add(&mut self, message: &Message<'_>) -> Result<Sum> {
         let frame = DispatchFrame::from_body(message.encoding, message.name.as_str(), message.body)?;
         let parts = frame.parts(message.seq, Framing::None);

@@ -1,7 +1,7 @@
 //! Corpus: recordings in memory, for work that reads them often.
 //!
 //! Owns        the messages of recordings in the encodings of their sessions, and which of them are held out.
-//! Limits      `BYTES_MAX` of bodies; what comes later is left out, and counted.
+//! Limits      `BYTES_MAX` of bodies; later ones are left out, and counted.
 
 use crate::{
     arms::Message,

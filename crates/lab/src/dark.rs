@@ -32,7 +32,7 @@ pub struct Dark {
 /// Figures of a dark launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DarkStatus {
-    /// It runs.
+    /// It has not ended.
     pub is_running: bool,
     /// It ended by an error, which is in the log.
     pub is_failed: bool,
@@ -44,7 +44,7 @@ pub struct DarkStatus {
     pub sessions_memory_total: u64,
     /// Memory of all contexts now.
     pub memory_bytes: u64,
-    /// Each arm.
+    /// Figures of each arm, in the order of `Dark::runs`.
     pub arms: Vec<ArmStatus>,
 }
 
@@ -62,19 +62,19 @@ pub struct ArmStatus {
 }
 
 impl Dark {
-    /// Begins.
+    /// Checks arms, and makes what `new` needs of them: before a tap begins.
     ///
     /// # Errors
     /// There are no arms or too many, or an arm's encoder cannot be made.
-    pub fn new(
-        tap: TapReader,
-        arms: &[Arm],
-        encodings: &[Encoding],
-        dictionaries: &Dictionaries,
-        memory_bytes_max: usize,
-    ) -> Result<Self> {
-        let runs = Self::runs(arms, encodings, dictionaries)?;
-        Ok(Self {
+    pub fn runs(arms: &[Arm], encodings: &[Encoding], dictionaries: &Dictionaries) -> Result<Vec<ArmRun>> {
+        ensure!((1..=DARK_ARMS_MAX).contains(&arms.len()), "give 1 to {DARK_ARMS_MAX} arms");
+        arms.iter().map(|arm| ArmRun::new(*arm, encodings, dictionaries)).collect()
+    }
+
+    /// A dark launch of these arms, on the copies of a tap.
+    #[must_use]
+    pub fn new(tap: TapReader, runs: Vec<ArmRun>, memory_bytes_max: usize) -> Self {
+        Self {
             tap: Some(tap),
             runs,
             memory_bytes_max,
@@ -83,16 +83,7 @@ impl Dark {
             left_out_total: 0,
             taps: (0, 0),
             is_failed: false,
-        })
-    }
-
-    /// Checks arms before a tap begins, and makes what `new` needs of them.
-    ///
-    /// # Errors
-    /// As `new`.
-    pub fn runs(arms: &[Arm], encodings: &[Encoding], dictionaries: &Dictionaries) -> Result<Vec<ArmRun>> {
-        ensure!((1..=DARK_ARMS_MAX).contains(&arms.len()), "give 1 to {DARK_ARMS_MAX} arms");
-        arms.iter().map(|arm| ArmRun::new(*arm, encodings, dictionaries)).collect()
+        }
     }
 
     /// Handles the oldest copy. False: none waits, or the dark launch has ended.
@@ -162,7 +153,7 @@ impl Dark {
         self.tap.is_some()
     }
 
-    /// Figures now.
+    /// Figures up to the last copy that was handled.
     #[must_use]
     pub fn status(&self) -> DarkStatus {
         let arm = |run: &ArmRun| ArmStatus {
@@ -196,8 +187,8 @@ mod tests {
             TapFilter { one_in: 1, sessions_max: 9, guild_id: None, platform: None, encoding: None, private: true };
         let arms: Vec<Arm> = arms.iter().map(|arm| arm.parse().unwrap()).collect();
         let encodings = [Encoding::Json, Encoding::Etf];
-        let tap = switch.start(filter).unwrap();
-        (Dark::new(tap, &arms, &encodings, &Dictionaries::default(), memory_bytes_max).unwrap(), switch)
+        let runs = Dark::runs(&arms, &encodings, &Dictionaries::default()).unwrap();
+        (Dark::new(switch.start(filter).unwrap(), runs, memory_bytes_max), switch)
     }
 
     fn said(session: u64, seq: u64) -> TapMessage {

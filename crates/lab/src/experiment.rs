@@ -24,7 +24,7 @@ pub const EXPERIMENTS_MAX: usize = 64;
 pub const EXPERIMENT_ARMS_MAX: usize = 8;
 /// Parts of a layer: a thousandth of the accounts each.
 pub const SLOTS: u16 = 1_000;
-/// Samples of each arm before the test says anything.
+/// Samples of each arm below which there is no verdict.
 pub const SAMPLES_MIN: u64 = 200;
 const NAME_BYTES_MAX: usize = 64;
 
@@ -39,10 +39,10 @@ pub struct Audience {
     pub guild_id: Option<u64>,
 }
 
-/// A session that asks for its arms.
+/// A session whose arms are looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The account.
+    /// Id of the account.
     pub account_id: u64,
     /// Platform of the session.
     pub platform: &'a str,
@@ -55,7 +55,7 @@ pub struct Subject<'a> {
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Unique name.
+    /// Name, unique in the node.
     pub name: String,
     /// Decides the arm of each account, together with its id.
     pub salt: String,
@@ -72,7 +72,7 @@ pub struct Experiment {
 /// An experiment that cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExperimentError {
-    /// Too many.
+    /// `EXPERIMENTS_MAX` run.
     #[error("there are {EXPERIMENTS_MAX} experiments: stop one first")]
     TooMany,
     /// A name or salt of the wrong length.
@@ -81,7 +81,7 @@ pub enum ExperimentError {
     /// Two have the same name.
     #[error("there is an experiment {0:?}: choose another name")]
     Twice(String),
-    /// Arms.
+    /// Too few or too many arms, two of a name, or a weight outside of its range.
     #[error("{0}: give 2 to {EXPERIMENT_ARMS_MAX} arms with different names and weights from 1 to 10000")]
     Arms(String),
     /// Slots outside of the layer.
@@ -208,7 +208,7 @@ pub struct Guardrail {
     treatment: Moments,
 }
 
-/// What a guardrail says.
+/// Result of a guardrail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// There are too few samples.
@@ -250,7 +250,7 @@ impl Guardrail {
         }
     }
 
-    /// What the samples so far say. It may be asked as often as one likes.
+    /// The result of the samples so far. Any number of looks keeps the false-alarm rate.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let Self { alpha, effect, control, treatment } = self;

@@ -1,10 +1,11 @@
 //! Recorder: copies of a tap become frames of a recording.
 //!
-//! Owns        one recording: what it drops, its bounds, and the frames that its caller has not acknowledged.
+//! Owns        one recording: its bounds, the dispatches that it drops, and the frames that its caller has yet to
+//!             acknowledge.
 //! Invariants  P1 nothing leaves the recorder unscrubbed unless `scrubbed` is false. P2 without `private` it has no
 //!             direct message and no channel that some members may not view. (tests `p*_*`)
 //! Limits      `bytes_max` of frames in all, `WAITING_BYTES_MAX` of frames that wait for the caller, `ms_max`. At each
-//!             the recording ends, and `Ended` says which.
+//!             the recording ends, with that bound as its `Ended`.
 //! Not here    sessions that are copied, and the queue: `guildhall_partition::TapSwitch`. The thread and
 //!             its CPU budget.
 
@@ -35,13 +36,13 @@ const FLUSH_EVERY: Duration = Duration::from_secs(2);
 /// Bounds and form of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderParams {
-    /// Surrogates stand for texts, ids and times.
+    /// Texts, ids and times are replaced by surrogates.
     pub scrubbed: bool,
-    /// Private dispatches are in it; the tap's filter says the same.
+    /// Private dispatches are in it; the tap's filter has the same value.
     pub private: bool,
     /// Bytes of frames in all.
     pub bytes_max: u64,
-    /// Duration.
+    /// The recording ends after this time.
     pub duration_max: Duration,
     /// Unix time of the start, seconds.
     pub started_at: u64,
@@ -257,7 +258,7 @@ impl Recorder {
         Ok(Some(copy_unscrubbed(&json, left_out)?))
     }
 
-    /// Ends the recording. What it has can still be taken.
+    /// Ends the recording. The caller can still take its frames.
     pub fn end(&mut self, ended: Ended) {
         if self.ended.is_none() {
             self.ended = Some(ended);
@@ -281,7 +282,7 @@ impl Recorder {
         Some(self.frames[..self.frames.len().min(bytes_max)].to_vec())
     }
 
-    /// Figures now.
+    /// Figures up to the last copy that was handled.
     #[must_use]
     pub fn status(&self) -> RecorderStatus {
         RecorderStatus {
@@ -355,7 +356,7 @@ mod tests {
     const PUBLIC: TapRule = TapRule::Public(Clearance::Content);
 
     #[test]
-    fn p1_nothing_is_unscrubbed_in_either_encoding_unless_it_is_asked_for() {
+    fn p1_both_encodings_are_scrubbed_unless_the_parameters_forbid_it() {
         let said = json!({"content": "quetzalcoatl", "id": 1_234_567_890_123_456_789_u64, "type": 0});
         for encoding in [Encoding::Json, Encoding::Etf] {
             for is_scrubbed in [true, false] {

@@ -29,11 +29,11 @@ const WINDOW_LOG: u32 = 20;
 /// First line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// [`FORMAT`].
+    /// Name of the format: [`FORMAT`].
     pub format: String,
     /// [`VERSION`] of the writer.
     pub version: u32,
-    /// Surrogates stand for texts, ids and times.
+    /// Texts, ids and times are replaced by surrogates.
     pub scrubbed: bool,
     /// Direct messages and channels that not every member may view are in it.
     pub private: bool,
@@ -44,7 +44,7 @@ pub struct Header {
 /// A line behind the header.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line<'a> {
-    /// A dispatch.
+    /// A session was sent a dispatch.
     Dispatch(Dispatch<'a>),
     /// A session has no further lines.
     End(End<'a>),

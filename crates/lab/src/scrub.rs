@@ -1,7 +1,7 @@
-//! Scrubber: bodies of dispatches without what identifies anybody.
+//! Scrubber: bodies of dispatches without the parts that identify a person.
 //!
 //! Owns        which parts of a body remain: allowed fields, short numbers, words of the protocol.
-//! Invariants  C1 a text or a number of more than `DIGITS_KEPT` digits never remains: a surrogate stands for it. C2 a
+//! Invariants  C1 a text or a number of more than `DIGITS_KEPT` digits never remains: a surrogate replaces it. C2 a
 //!             field that the event's body does not have in `guildhall-model` is dropped. (tests/it/scrub.rs)
 //! Limits      bodies of `guildhall_codec::etf::DEPTH_MAX` levels.
 //! Not here    surrogates: `surrogate`. The table of fields: `allowed`.
@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::fmt;
 
 /// Longer numbers may be ids or times.
-const DIGITS_KEPT: usize = 5;
+pub(crate) const DIGITS_KEPT: usize = 5;
 
 /// Fields of READY and GUILD_CREATE with channels that not every member may view, or that are direct, and with settings
 /// of the account.

@@ -1,4 +1,4 @@
-//! Show: what a recording contains, and what arms make of it.
+//! Show: the contents of a recording, and its bytes under several arms.
 //!
 //! Owns        the table of `guildhall lab show`.
 //! Limits      `ARMS_MAX` arms; a recording is read as a stream, whatever its size.
@@ -21,7 +21,7 @@ pub const ARMS_MAX: usize = 16;
 /// Arms without `--arm`: those of the first comparison.
 pub const DEFAULT_ARMS: [&str; 5] = ["zlib", "zstd-once", "zstd:level=3", "zstd", "shared-match"];
 
-/// What a recording contains.
+/// Contents of a recording, and sums of each arm.
 #[derive(Debug)]
 pub struct Summary {
     /// Sessions by encoding.

@@ -1,10 +1,10 @@
-//! Surrogates: what stands for a text in a recording.
+//! Surrogates: the texts that replace those of users in a recording.
 //!
 //! Owns        the secret key of a recording, and the rule by which it makes a text's surrogate.
 //! Invariants  S1 equal texts have equal surrogates under one key, and other ones under another. S2 a surrogate has the
 //!             bytes and the shape of its text: letters for letters of the same case and length in UTF-8, digits for
-//!             digits, other characters as they are. S3 without the key a surrogate says no more of a word than its
-//!             length and how often it occurs. (tests `s*_*`)
+//!             digits, other characters as they are. S3 without the key a surrogate shows of a word its length and
+//!             its frequency only. (tests `s*_*`)
 //! Limits      O(length) time; nothing is kept per text.
 //!
 //! A compressor must find in surrogates what it finds in texts. So each word has a surrogate of its own, drawn from
@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use std::{collections::HashMap, fmt, sync::LazyLock};
 
 /// Texts of this many hexadecimal digits are hashes.
-const HASH_DIGITS_MIN: usize = 16;
+pub(crate) const HASH_DIGITS_MIN: usize = 16;
 /// Numbers of this many digits may be ids or times, which have their first digits in common with others.
 const PREFIX_DIGITS_MIN: usize = 6;
 /// In a run of letters and digits this many letters are a word.
@@ -326,8 +326,8 @@ fn push_cased(word: &str, made: &str, out: &mut String) {
     }
 }
 
-/// A letter of the same block of 64: of the same alphabet, and as long in UTF-8. The letter itself if its block has no
-/// other.
+/// Another letter of the same block of 64, so of the same alphabet, and as long in UTF-8. The letter itself if its
+/// block has one alone.
 fn other_letter(c: char, rng: &mut Rng) -> char {
     let block = u32::from(c) & !63;
     let candidates = (0..64).map(|_| rng.below(64) as u32);

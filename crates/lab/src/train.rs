@@ -2,7 +2,7 @@
 //!
 //! Owns        the sizes and ways that are tried, and the choice among them.
 //! Invariants  V1 no session is both trained on and measured with, nor are events of the same time. V2 a recording with
-//!             contents of users is refused: the node serves a dictionary to everybody.
+//!             contents of users is refused: the node serves dictionaries without a token.
 //! Limits      `SAMPLES_BYTES_MAX` of samples, spread evenly over the recording; COVER needs some ten times that.
 //! Not here    the folder of dictionaries: `guildhall::dictionaries`.
 
@@ -32,7 +32,7 @@ const PARTS: [(&str, u64); 3] = [("first 100", 100), ("first 1,000", 1_000), ("w
 /// A dictionary, and bytes of the held-out sessions without it and with it.
 #[derive(Debug)]
 pub struct Trained {
-    /// The best.
+    /// The dictionary with the fewest bytes of the held-out sessions.
     pub dictionary: Arc<Dictionary>,
     /// How it was made, for people.
     pub by: String,

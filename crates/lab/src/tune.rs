@@ -38,7 +38,7 @@ impl Trial {
         [self.bytes, self.cpu_us, self.memory_bytes as f64]
     }
 
-    /// It has no more of anything, and less of something.
+    /// Each figure is at most the other's, and one is below it.
     fn beats(&self, other: &Self) -> bool {
         let pairs = || self.figures().into_iter().zip(other.figures());
         pairs().all(|(mine, theirs)| mine <= theirs) && pairs().any(|(mine, theirs)| mine < theirs)

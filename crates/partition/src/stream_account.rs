@@ -1,6 +1,6 @@
 //! Stream account: which writer a compressed stream has, since when, and what that takes.
 //!
-//! Invariants  A1 an account is of one writer: it begins anew when shared-match takes over. A2 compressions are timed
+//! Invariants  A1 an account is of one writer: another begins when shared-match takes over. A2 compressions are timed
 //!             by the sample of `sent` (S3 there), so the mean is of one in `TIMED_ONE_IN`.
 //! Not here    which stream has which writer: `stream_codec`, `context_budget`.
 

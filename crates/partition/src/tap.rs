@@ -4,7 +4,7 @@
 //!             bounded queue of copies (`TapReader`).
 //! Invariants  T1 with no tap on, a delivery costs one relaxed load, and nothing is copied. T2 a dispatch that does not
 //!             fit the queue ends the copies of its session: a session's copies have no gap but those of T3. T3 private
-//!             dispatches are not copied unless the filter says so. T4 taps change no byte, length or order of what
+//!             dispatches are copied only for a filter with `private`. T4 taps change no byte, length or order of what
 //!             clients are sent. (tests `t*_*` here and in tests/it/tap.rs)
 //! Limits      `TAPS_MAX` taps at once; `sessions_max` sessions of each; `QUEUE_BYTES_MAX` bytes of copies that wait.
 //! Not here    what becomes of the copies: `guildhall-lab`. The bandwidth bill has a queue of its own: `bill`.
@@ -111,8 +111,8 @@ impl TapRule {
         }
     }
 
-    /// Whether it is copied from a tap without `private`. What a session is sent at its start is; the reader leaves out
-    /// lists with private channels.
+    /// Whether a tap without `private` copies it. Dispatches of a session's start are copied; the reader leaves out
+    /// their lists with private channels.
     fn is_copied(self, name: EventName) -> bool {
         match self {
             Self::Public(_) => true,
@@ -128,7 +128,7 @@ impl TapRule {
 /// Copy of a dispatch, or the end of a session's copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapMessage {
-    /// A dispatch.
+    /// The session was sent a dispatch.
     Dispatch {
         /// Ordinal of the session in the tap, from 0.
         session: u64,
@@ -136,7 +136,7 @@ pub enum TapMessage {
         at_ms: u64,
         /// Encoding of the session.
         encoding: Encoding,
-        /// The event.
+        /// Name of the event.
         name: EventName,
         /// Its number in the session.
         seq: u64,

@@ -1,6 +1,6 @@
 // Stream: how the node writes this connection's stream, since when and why, and what that costs it.
 //
-// Limits   the node is asked when the meter opens and every EVERY_MS while it is open. Without an answer the meter shows none.
+// Limits   one request when the meter opens and every EVERY_MS while it is open. Without an answer the meter shows none.
 
 import { signal } from "@preact/signals";
 import { call } from "./rest.ts";

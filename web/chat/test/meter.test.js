@@ -53,7 +53,7 @@ test("after four minutes of the demo a visitor has received what the library wou
   for (const page of pages) assert.deepEqual(page.complaints, []);
 });
 
-test("the meter says what writes a stream, for how long, and what it costs", async () => {
+test("the meter shows the writer of a stream, for how long, and its cost", async () => {
   const page = await openMeter("zstd-stream");
   const cost = page.getByRole("region", { name: "What this stream costs the node" });
   await cost.getByText(/^Written by a (larger )?context of the library, for this connection alone for \d+ s\.$/).waitFor();

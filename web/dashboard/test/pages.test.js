@@ -164,7 +164,7 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
   await page.context().close();
 });
 
-test("a session says what its stream costs, and why it left its context", async () => {
+test("the page of a session shows the cost of its stream, and why it left its context", async () => {
   const page = await open(node, { path: "sessions" });
   await page.locator(".table tbody tr", { hasText: "zlib-stream" }).first().click();
   await page.locator("dd", { hasText: "3.0 kB of memory, 2.5 µs of CPU time a message (mean of 12); left its context: its events have many recipients" }).waitFor();

@@ -30,7 +30,7 @@ const AUDIENCE_LOG_MAX: f64 = 8.0;
 /// Streams that are moved for lack of memory, at most, per second.
 const MOVES_PER_S: usize = 1_000;
 
-/// What a day came to.
+/// Figures of a simulated day.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct StreamsDay {
     /// Most memory at any second, of the budget.
@@ -115,7 +115,7 @@ impl StreamsDay {
         })
     }
 
-    /// Prints it.
+    /// Prints the figures as a table.
     pub fn print(&self) {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         println!("\nstreams of codec.streams = \"auto\", over a day of {} connections", self.came);

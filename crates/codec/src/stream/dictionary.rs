@@ -88,7 +88,7 @@ impl FromStr for DictionaryId {
 pub enum Training {
     /// fastCOVER, zstd's default.
     FastCover,
-    /// COVER.
+    /// COVER, which takes some ten times as long.
     Cover,
 }
 
@@ -110,10 +110,10 @@ impl Dictionary {
         Self::train_by(Training::FastCover, samples, bytes_max)
     }
 
-    /// As [`train`](Self::train), by one of zstd's ways. COVER takes some ten times as long.
+    /// As [`train`](Self::train), by one of zstd's ways.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`train`](Self::train).
     pub fn train_by<S: AsRef<[u8]>>(by: Training, samples: &[S], bytes_max: usize) -> Result<Self, CodecError> {
         super::check_param("dictionary size", bytes_max as i64, 1 << 10, DICTIONARY_BYTES_MAX as i64)?;
         let lengths: Vec<usize> = samples.iter().map(|sample| sample.as_ref().len()).collect();

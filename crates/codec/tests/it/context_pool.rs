@@ -204,7 +204,7 @@ fn movable_streams_have_a_bound_of_their_own() {
     assert!(contexts.zstd().open().unwrap() && contexts.zlib().open().unwrap());
     contexts.set_movable_bytes_max(0);
     assert_eq!(contexts.excess_bytes(), contexts.stats().resident_bytes);
-    assert!(first.open().unwrap(), "what has a context keeps it");
+    assert!(first.open().unwrap(), "a stream with a context keeps it");
 }
 
 #[test]

@@ -46,7 +46,7 @@ and times become surrogates before they leave the node; direct messages and
 channels that not every member may view are not recorded. Keep recordings
 confidential all the same: docs/lab.md says why.";
 
-/// How often `record` asks for frames.
+/// Interval of the requests of `record` for frames.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Arguments of `lab`.
@@ -91,6 +91,19 @@ enum DarkCommand {
 }
 
 #[derive(Args, Debug)]
+struct SessionFilter {
+    /// Only members of this guild
+    #[arg(long, value_name = "ID")]
+    guild: Option<GuildId>,
+    /// Only sessions on this platform
+    #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
+    platform: Option<String>,
+    /// Only sessions with this encoding
+    #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
+    encoding: Option<String>,
+}
+
+#[derive(Args, Debug)]
 struct DarkStartArgs {
     /// Arm to compare, such as zstd:level=3; one to four
     #[arg(long = "arm", value_name = "ARM", value_parser = arm, required = true)]
@@ -107,15 +120,8 @@ struct DarkStartArgs {
     /// Memory of all contexts, megabytes
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     memory_megabytes: u64,
-    /// Only members of this guild
-    #[arg(long, value_name = "ID")]
-    guild: Option<GuildId>,
-    /// Only sessions on this platform
-    #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
-    platform: Option<String>,
-    /// Only sessions with this encoding
-    #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
-    encoding: Option<String>,
+    #[command(flatten)]
+    filter: SessionFilter,
     #[command(flatten)]
     remote: Remote,
 }
@@ -140,15 +146,8 @@ struct RecordArgs {
     /// Begin another file after this many megabytes
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4_096))]
     file_megabytes: u64,
-    /// Only members of this guild
-    #[arg(long, value_name = "ID")]
-    guild: Option<GuildId>,
-    /// Only sessions on this platform
-    #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
-    platform: Option<String>,
-    /// Only sessions with this encoding
-    #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
-    encoding: Option<String>,
+    #[command(flatten)]
+    filter: SessionFilter,
     /// Also direct messages, and channels that not every member may view
     #[arg(long)]
     private: bool,
@@ -276,9 +275,9 @@ async fn dark(command: DarkCommand, environment: &[(String, String)]) -> Result<
                 "sessions_max": args.sessions,
                 "cpu_permille": args.cpu_permille,
                 "memory_bytes_max": args.memory_megabytes << 20,
-                "guild_id": args.guild.map(|guild| guild.to_string()),
-                "platform": args.platform,
-                "encoding": args.encoding,
+                "guild_id": args.filter.guild.map(|guild| guild.to_string()),
+                "platform": args.filter.platform,
+                "encoding": args.filter.encoding,
             });
             let _: DarkLaunch = args.remote.asking(environment)?.send(DARK, &plan).await?;
             say("the dark launch runs; `guildhall lab dark status` prints its figures, `stop` ends it\n");
@@ -394,9 +393,9 @@ async fn record(
         "sessions_max": args.sessions,
         "seconds_max": args.minutes * 60,
         "bytes_max": args.megabytes << 20,
-        "guild_id": args.guild.map(|guild| guild.to_string()),
-        "platform": args.platform,
-        "encoding": args.encoding,
+        "guild_id": args.filter.guild.map(|guild| guild.to_string()),
+        "platform": args.filter.platform,
+        "encoding": args.filter.encoding,
         "private": args.private,
         "scrub": !args.with_contents_of_users,
     });
@@ -450,7 +449,7 @@ async fn record(
         );
     }
     if left_out > 0 {
-        eprintln!("left out: {left_out} events of a backend's own, whose fields nobody but the backend knows");
+        eprintln!("left out: {left_out} events that a backend defines, because their fields cannot be scrubbed");
     }
     if sessions == 0 {
         eprintln!("no session was sent anything that may be recorded: is there one that the arguments admit?");

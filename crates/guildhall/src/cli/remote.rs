@@ -246,7 +246,7 @@ impl Asking {
     /// The answer to `POST path` with this body.
     ///
     /// # Errors
-    /// As `get`.
+    /// The node cannot be reached, refuses the request, or answers with another form.
     pub async fn send<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
         read(&self.request(Method::POST, path, body.to_string().into()).await?)
     }

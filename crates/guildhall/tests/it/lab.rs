@@ -74,7 +74,7 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
     assert!(text.contains("2 sessions") && text.contains("ended: stopped"), "{text}");
     assert_eq!(api_state(&demo), json!([]), "the node keeps nothing");
 
-    // Nothing of what was said is in the file, in any form.
+    // No text of a message is in the file, in any form.
     let bytes = fs::read(&file).unwrap();
     let mut reader = RecordingReader::new(&*bytes).unwrap();
     let (mut messages, mut readies) = (0, 0);
@@ -261,7 +261,7 @@ fn a_recording_trains_a_dictionary_and_tunes_arms() {
     assert!(text.contains("* zstd:level=6,window=18") && text.contains("KiB"), "{text}{}", stderr(&first));
     assert!(stderr(&first).contains("5/5"), "{}", stderr(&first));
     assert!(fs::read_to_string(&svg).unwrap().contains(">published</text>"));
-    // What was measured is not measured again, and a line that was cut is.
+    // The search repeats no measurement but that of the line that was cut.
     let measured = fs::read_to_string(&state).unwrap();
     assert_eq!(measured.lines().count(), 6);
     fs::write(&state, &measured[..measured.len() - 20]).unwrap();

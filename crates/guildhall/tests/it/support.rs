@@ -203,7 +203,7 @@ impl Process {
         wait_for("the stop of all threads", || (!fs::read_dir(&dir).expect("it runs").any(runs)).then_some(()));
     }
 
-    /// SIGCONT.
+    /// Continues after `pause`, by SIGCONT.
     pub fn resume(&self) {
         self.signal("CONT");
     }

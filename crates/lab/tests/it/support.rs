@@ -11,7 +11,7 @@ pub fn header(scrubbed: bool) -> Header {
     Header { format: "guildhall-recording".to_owned(), version: 1, scrubbed, private: false, started_at: 1_790_000_000 }
 }
 
-/// What people say: the file in `GUILDHALL_LAB_CHAT`, to measure by hand with other texts.
+/// Chat texts: the built-in ones, or those of the file in `GUILDHALL_LAB_CHAT`, to measure others by hand.
 fn chat() -> Chat {
     match std::env::var_os("GUILDHALL_LAB_CHAT") {
         None => Chat::built_in(),
@@ -32,7 +32,7 @@ pub fn events(sessions: u32, count: usize) -> Vec<(Event, Vec<u64>)> {
 /// A recording of them, scrubbed or with the same fields left out.
 pub fn recording(events: &[(Event, Vec<u64>)], key: Option<[u8; 32]>) -> Vec<u8> {
     let mut scrubber = key.map(Scrubber::new);
-    // What is unknown is dropped on both sides: the comparison is of contents.
+    // Both sides drop unknown fields: the comparison is of contents.
     let mut writer = RecordingWriter::new().unwrap();
     writer.push(&header(key.is_some())).unwrap();
     let mut seqs = vec![0_u64; 64];

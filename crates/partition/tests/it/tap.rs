@@ -147,7 +147,7 @@ fn t2_a_full_queue_ends_the_copies_of_the_session_and_is_counted() {
 }
 
 #[test]
-fn t3_private_dispatches_are_copied_only_if_they_are_asked_for() {
+fn t3_private_dispatches_are_copied_only_for_a_filter_with_them() {
     for (filter, expected) in [(all(), 1), (private(), 2)] {
         let (mut cluster, _switch, tap) = tapped(filter);
         let client = live(&mut cluster, &ana(), None, ClientParams::JSON);

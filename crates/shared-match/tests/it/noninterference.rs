@@ -170,8 +170,8 @@ const VIEWS: [u16; CONNECTIONS] =
 /// Without the requirement of view 1, and with it.
 const OBSERVERS: [u16; 2] = [0b0_0000_0011, 0b1_0000_1011];
 
-/// What an observer is sent in a world; `hidden` seeds the content that it may not view. Every other seed has streams
-/// that begin with contexts and move one by one.
+/// The bytes that an observer receives in a world; `hidden` seeds the content that it may not view. Every other seed
+/// has streams that begin with contexts and move one by one.
 fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Vec<Vec<u8>> {
     let (mut rng, mut hidden) = (Rng::new(seed), Rng::new(hidden));
     let mut views = VIEWS;

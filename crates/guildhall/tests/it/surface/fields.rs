@@ -54,7 +54,7 @@ fn is_opaque(schema: &str) -> bool {
     schema.contains("Component") || schema.starts_with("EntityMetadata")
 }
 
-/// The object that a type stands for, or that its list holds; none if it has no fields to look at.
+/// The object type of a field, or of the items of its list; none if the test reads none of its fields.
 fn object_of(of: &str) -> Option<(bool, Vec<&str>)> {
     let is_object =
         |name: &&str| upstream::properties(name).is_some_and(|fields| !fields.is_empty()) && !is_opaque(name);
