@@ -31,10 +31,13 @@ async function send(path: string, init: RequestInit): Promise<Response> {
     throw new Refused(0, "unreachable", "The node does not answer. It may be restarting; this page keeps trying.");
   }
   if (response.ok) return response;
-  const problem = await response.json().catch(() => undefined) as { code?: string; message?: string } | undefined;
+  const problem = await response.json().catch(() => undefined) as { code?: string; message?: string; errors?: { field: string; message: string }[] } | undefined;
   if (response.status === 401 && problem?.code !== "unauthorized") login.value = null;
-  throw new Refused(response.status, problem?.code ?? "", problem?.message ?? `The node answered with status ${response.status}.`);
+  throw new Refused(response.status, problem?.code ?? "", faults(problem?.errors) || (problem?.message ?? `The node answered with status ${response.status}.`));
 }
+
+/** The faults of a body, each with its field; empty if the answer names none. */
+const faults = (errors: { field: string; message: string }[] = []): string => errors.map(({ field, message }) => `${field}: ${message}`).join(" ");
 
 /** A request to `/v1`; the body of its answer. */
 export async function ask<T>(path: string, method = "GET", body?: unknown, signal?: AbortSignal): Promise<T> {
@@ -44,6 +47,12 @@ export async function ask<T>(path: string, method = "GET", body?: unknown, signa
   const response = await send(`v1/${about(path)}`, init);
   const text = await response.text();
   return (text ? JSON.parse(text) : undefined) as T;
+}
+
+/** A request to `/v1` whose answer is a file, or a part of one. */
+export async function askBytes(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const response = await send(`v1/${path}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 export async function logIn(key: string): Promise<void> {

@@ -7,6 +7,7 @@ import { duration, exactTime, join } from "./format.ts";
 import { Bandwidth } from "./pages/bandwidth.tsx";
 import { Compression } from "./pages/compression.tsx";
 import { GuildPage, Guilds } from "./pages/guilds.tsx";
+import { Lab } from "./pages/lab.tsx";
 import { Operations } from "./pages/operations.tsx";
 import { Overview } from "./pages/overview.tsx";
 import { SessionPage, Sessions } from "./pages/sessions.tsx";
@@ -23,6 +24,7 @@ const PAGES: Page[] = [
   { path: "guilds", title: "Guilds", question: "Which one is loud, and why?", show: (id) => (id ? <GuildPage key={id} id={id} /> : <Guilds />) },
   { path: "sessions", title: "Sessions", question: "What does a client receive, and does it keep up?", show: (id) => (id ? <SessionPage key={id} id={id} /> : <Sessions />) },
   { path: "compression", title: "Compression", question: "Does it pay, and does it have the memory it needs?", show: () => <Compression />, hasRange: true },
+  { path: "lab", title: "Lab", question: "Would another codec send less?", show: () => <Lab /> },
   { path: "operations", title: "Operations", question: "What is in force, and who was refused?", show: () => <Operations />, hasRange: true },
 ];
 

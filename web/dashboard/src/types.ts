@@ -67,3 +67,16 @@ export interface FilesReport {
   at_ms: number; bytes: number; bytes_max: number; pictures_bytes: number; attachments_bytes_max: number; guild_bytes_max: number; account_day_bytes_max: number | null;
   guilds: GuildFiles[]; uploaders: Uploader[];
 }
+
+/** The lab below `/v1/lab`: `guildhall_backend::{DarkBody, RecordingBody}`. */
+export interface DarkSum { count: number; plain_bytes: number; wire_bytes: number; cpu_ns: number }
+export interface DarkType extends DarkSum { name: string }
+export interface DarkArm { arm: string; connection_bytes: number; total: DarkSum; types: DarkType[] }
+export interface DarkLaunch {
+  state: "running" | "stopped" | "failed"; started_at: number; sessions: number; sessions_busy: number; sessions_memory: number; memory_bytes: number;
+  cpu_permille: number; cpu_ns: number; arms: DarkArm[];
+}
+export interface Recording {
+  id: string; started_at: number; ended: "time" | "bytes" | "not_taken" | "stopped" | "failed" | null; scrubbed: boolean; private: boolean; sessions: number;
+  sessions_full: number; dispatches: number; left_out: number; bytes: number; waiting_bytes: number;
+}

@@ -1,11 +1,12 @@
 // The pages on a real node under load: log in, every page, one guild, one session and its end, the actions.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { Node } from "./node.js";
 import { closeBrowser, overflow, until, violations, visit } from "./support.js";
 
-const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "operations"];
+const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "lab", "operations"];
 let node;
 let client;
 before(async () => {
@@ -18,6 +19,29 @@ after(async () => {
 });
 
 const open = (options) => visit(node, { key: node.demo.admin_key, ...options });
+
+/** First of all, so that later tests find its figures. The arms' names are short as long as the page has the node's defaults. */
+test("a dark launch of the lab: its arms and figures; a recording is saved", async () => {
+  const page = await open({ path: "lab" });
+  await page.getByRole("button", { name: "Start dark launch" }).click();
+  const arms = page.getByRole("region", { name: "Arms", exact: true }).locator("tbody tr");
+  await until("figures of four arms", async () => (await arms.count()) === 4);
+  const names = await arms.evaluateAll((rows) => rows.map((row) => row.dataset.id));
+  assert.deepEqual(names.sort(), ["zlib", "zstd", "zstd-once", "zstd:level=3"]);
+  await page.locator(".answer", { hasText: /zstd-once [\d.]+ %: over [\d,]+ dispatches of 1 session/ }).waitFor();
+  await page.getByRole("region", { name: "Dispatch types by arm" }).locator("tr[data-id=MESSAGE_CREATE]").waitFor();
+  await page.getByRole("button", { name: "Start recording" }).click();
+  await page.getByRole("button", { name: "Stop recording" }).waitFor();
+  await until("dispatches", async () => /has [1-9]\d* dispatches of 1 session/.test(await page.locator(".answer").last().textContent()));
+  await page.getByRole("button", { name: "Stop recording" }).click();
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save file" }).click();
+  const file = readFileSync(await (await download).path());
+  assert.equal(file.subarray(0, 4).toString("hex"), "28b52ffd", "a frame of zstd");
+  await page.getByRole("button", { name: "Stop dark launch" }).click();
+  await page.locator(".facts-line", { hasText: "Stopped" }).waitFor();
+  await page.context().close();
+});
 
 test("every page shows this node: no fault, no complaint, no violation, no overflow", async () => {
   for (const options of [{ colorScheme: "light" }, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true }]) {

@@ -7,9 +7,12 @@ import { closeBrowser, overflow, until, violations, visit } from "./support.js";
 
 /** Of a table that scrolls by 400 pixels, twelve and a half rows, in each of 60 frames. */
 const [FRAMES, PIXELS, ROW] = [60, 400, 32];
-const PAGES = ["overview", "bandwidth", "guilds", `guilds/${guildId(0)}`, "sessions", "compression", "operations"];
+const PAGES = ["overview", "bandwidth", "guilds", `guilds/${guildId(0)}`, "sessions", "compression", "lab", "operations"];
 let node;
-before(async () => { node = await Stub.start(); });
+before(async () => {
+  node = await Stub.start();
+  node.launch();
+});
 after(async () => {
   await closeBrowser();
   node.stop();

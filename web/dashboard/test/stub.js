@@ -29,12 +29,18 @@ const writers = (seconds) => [["per-connection", 3, 643_072, 40, 14_000], ["per-
 const KINDS = [["create_message", 4, 90_000], ["relay_presence", 30, 9_000], ["start_typing", 8, 5_000], ["relay_attach", 1, 60_000], ["read_members", 1, 700_000]];
 const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
 
+/** Ratio, CPU time of one dispatch and memory of a connection, of the arms of the lab. */
+const ARMS = { "zlib": ["level=6,window=15,mem=8", 8.6, 21_000, 270_336], "zstd": ["level=6,window=18,chain=16,hash=16,block=16384", 10.66, 32_000, 643_072], "zstd:level=3": ["level=3,window=18,chain=16,hash=16,block=16384", 8.93, 14_000, 839_680], "zstd-once": ["level=3", 1.75, 9_000, 0] };
+const RECORDING = { id: "1790000000", started_at: 0, ended: null, scrubbed: true, private: false, sessions: 3, sessions_full: 0, dispatches: 120, left_out: 0, bytes: 12_000_000, waiting_bytes: 12_000_000 };
+/** Bytes of one answer with frames. */
+const PART = 8 << 20;
+
 /** When a type that has grown did so: longer ago than the range of the charts. */
 const GROWN_AGO_S = 1_200;
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
-    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
+    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
     this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
@@ -129,6 +135,62 @@ export class Stub {
     return undefined;
   }
 
+  /** Starts a dark launch of four arms, some minutes ago. */
+  launch() {
+    this.dark = { plan: { arms: Object.keys(ARMS), cpu_permille: 10 }, started_at: Math.round(Date.now() / 1_000) - 400, state: "running", left: { busy: 0, memory: 0 } };
+  }
+
+  /** The figures of the dark launch after `seconds`. */
+  darkBody(seconds) {
+    const { plan, started_at, state, left } = this.dark;
+    const types = DISPATCHES.slice(0, 4).map(([name, rate, plain]) => ({ name, count: Math.round(rate * (seconds + 1)), plain }));
+    const arms = plan.arms.map((text) => {
+      const [parameters, ratio, ns, connection_bytes] = ARMS[text];
+      const sums = types.map(({ name, count, plain }, index) => ({ name, count, plain_bytes: count * plain, wire_bytes: Math.round(count * plain * (1 + index / 4) / ratio), cpu_ns: count * ns }));
+      const total = sumOf(sums.map(({ name: _, ...sum }) => sum));
+      return { arm: `${text.split(":")[0]}:${parameters}`, connection_bytes, total, types: sums };
+    });
+    return { state, started_at, sessions: 8, sessions_busy: left.busy, sessions_memory: left.memory, memory_bytes: 13_400_000, cpu_permille: plan.cpu_permille, cpu_ns: Math.round(seconds * 6e6), arms };
+  }
+
+  /** Answers below `/v1/lab/`. */
+  async lab(path, request, query, json, response) {
+    const missing = () => json({ code: "not_found", message: "There is no such thing." }, 404);
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const body = text ? JSON.parse(text) : undefined;
+    if (body) this.plans.push(body);
+    const now = Date.now() / 1_000;
+    if (path === "dark" && request.method === "POST") {
+      const unknown = body.arms.find((arm) => !ARMS[arm]);
+      if (unknown !== undefined) return json({ code: "invalid", message: "Some fields are invalid: see `errors`.", errors: [{ field: "arms", message: `There is no codec "${unknown}".` }] }, 400);
+      this.dark = { plan: body, started_at: Math.round(now), state: "running", left: { busy: 0, memory: 0 } };
+      return json(this.darkBody(0), 201);
+    }
+    if (path === "dark") {
+      if (!this.dark) return missing();
+      if (request.method === "GET") return json(this.darkBody(now - this.dark.started_at));
+      if (this.dark.state === "running") this.dark.state = "stopped";
+      else this.dark = undefined;
+      return json(undefined, 204);
+    }
+    if (path === "recordings" && request.method === "POST") {
+      this.recording = { ...RECORDING, started_at: Math.round(now), scrubbed: body.scrub, private: body.private };
+      return json(this.recording, 201);
+    }
+    if (path === "recordings") return json(this.recording ? [this.recording] : []);
+    if (!this.recording) return missing();
+    if (request.method === "DELETE") {
+      if (this.recording.ended === null) this.recording.ended = "stopped";
+      else this.recording = undefined;
+      return json(undefined, 204);
+    }
+    const from = Number(query.get("from"));
+    this.recording.waiting_bytes = this.recording.bytes - from;
+    response.writeHead(200, { "content-type": "application/zstd" });
+    response.end(Buffer.alloc(Math.min(PART, this.recording.bytes - from), from === 0 ? 1 : 2));
+  }
+
   answer(request, response) {
     const { pathname, searchParams } = new URL(request.url, "http://stub");
     if (this.isBroken) return void request.socket.destroy();
@@ -182,6 +244,7 @@ export class Stub {
       this.closed.add(decodeURIComponent(path.slice("v1/sessions/".length)));
       return json(undefined, 204);
     }
+    if (path.startsWith("v1/lab/")) return void this.lab(path.slice("v1/lab/".length), request, searchParams, json, response);
     if (path === "v1/keys") return json([{ id: "12", name: "shop", scopes: ["read"], created_at: "2026-10-01T10:00:00Z" }]);
     if (path === "v1/audit") return json({ entries: [{ id: "1", at: new Date(now).toISOString(), key_id: null, action: "DELETE /v1/sessions/{session_id}", object: {}, status: 204 }] });
     return json({ code: "not_found", message: "There is nothing at this path." }, 404);

@@ -160,7 +160,7 @@ function KeysCard() {
           {list.length === 0 ? <p class="nothing">No key is stored; you use the root key of the configuration.</p> : <ul>{list.map((key) => <li key={key.id}><span><b>{key.name}</b> <small>{key.scopes.join(", ")}; made <Ago at={Date.parse(key.created_at)} /></small></span><button class="danger" onClick={() => revoke(key)} aria-label={`Revoke ${key.name}`}>Revoke</button></li>)}</ul>}
           <form class="new-key" onSubmit={(event) => void create(event as unknown as SubmitEvent)}>
             <input name="name" aria-label="Name of the new key" placeholder="Name of a new key" required maxLength={64} />
-            <fieldset><legend>Scopes</legend>{["read", "write", "publish", "tokens", "sessions", "keys"].filter(may).map((scope) => <label class="check" key={scope}><input type="checkbox" name="scope" value={scope} checked={scope === "read"} /> {scope}</label>)}</fieldset>
+            <fieldset><legend>Scopes</legend>{["read", "write", "publish", "tokens", "sessions", "keys", "lab"].filter(may).map((scope) => <label class="check" key={scope}><input type="checkbox" name="scope" value={scope} checked={scope === "read"} /> {scope}</label>)}</fieldset>
             <button>Create key</button>
           </form>
         </>
