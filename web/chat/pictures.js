@@ -1,6 +1,8 @@
 // Takes the pictures of docs/ again, from a demo of its own that has talked for a while.
 //
 //   GUILDHALL=…/guildhall node pictures.js [FOLDER] [NAME…]     default: docs/pictures, all
+//
+// Pictures of the meter are taken after some four minutes of messages.
 
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -38,7 +40,7 @@ for (const colorScheme of ["light", "dark"]) {
     } else await prepare?.(page);
     return [name, page];
   }));
-  await pages[0]?.[1].waitForTimeout(45_000);
+  await pages[0]?.[1].waitForTimeout(taken.some(([name]) => name.includes("meter")) ? 210_000 : 45_000);
   for (const [name, page] of pages) {
     if (name === "chat" || name === "meter" || name === "phone-channels") await page.locator(".rail-item .pip").first().waitFor().catch(() => console.log(`${name}: no mark`));
     await until("no skeletons", async () => (await page.locator(".skeleton:visible").count()) === 0);

@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-DaJVmL1V.js",
+        name: "assets/index-BYQthfYe.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "198804f5254b87d8",
-        plain: include_bytes!("assets/index-DaJVmL1V.js"),
-        gzip: include_bytes!("assets/index-DaJVmL1V.js.gz"),
-        brotli: include_bytes!("assets/index-DaJVmL1V.js.br"),
+        tag: "8c9edc0c825e7497",
+        plain: include_bytes!("assets/index-BYQthfYe.js"),
+        gzip: include_bytes!("assets/index-BYQthfYe.js.gz"),
+        brotli: include_bytes!("assets/index-BYQthfYe.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "6b6fa34cb4a9f89e",
+        tag: "3d535649927056ac",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -57,6 +57,7 @@ const MORE = 1.02;
 
 /** Where the bytes are that a library would have saved; null if there are none. */
 function Why(): VNode | null {
+  watch("meter");
   const now = current();
   if (!now || now.isEstimate || !canCompare()) return null;
   const all = wireBytes(now, now);
@@ -72,6 +73,7 @@ function Why(): VNode | null {
 
 /** Who writes this stream on the node, and what that costs the node. */
 function NodeCost(): VNode {
+  watch("meter");
   const isReady = linkState.value.phase === "ready";
   // Another connection has another stream.
   useEffect(() => (isReady ? followStream() : undefined), [isReady, current()?.startedAt]);

@@ -31,6 +31,20 @@ test("where more is received than a library would have made, the meter says for 
   const why = page.locator(".meter .why");
   await why.waitFor();
   assert.match((await why.innerText()).replaceAll(/\s+/g, " "), /^Why more than z(lib|std)-stream\? It is [\d.,]+ k?B more, most of it in [A-Z_]+ \(/);
+  // Bytes of the bars, zlib, zstd and received, and those that the line says.
+  const shown = () => page.evaluate(() => {
+    const digits = (text) => Number(text.replace(/\D/g, ""));
+    const [, zlib, zstd, received] = [...document.querySelectorAll(".meter .bar-value")].map(({ title }) => digits(title));
+    const [, number, unit] = document.querySelector(".meter .why")?.textContent.match(/It is ([\d.,]+)\s(k?B) more/) ?? [];
+    return { received, more: received - Math.min(zlib, zstd), said: number === undefined ? undefined : Number(number.replaceAll(",", "")) * (unit === "kB" ? 1_000 : 1) };
+  });
+  const before = await shown();
+  for (let n = 0; n < 20; n++) await say(page, `the line follows, ${n}: ${Math.sin(n)}`);
+  await until("the line to say what the bars show of other messages", async () => {
+    const { received, more, said } = await shown();
+    const isFitting = said === undefined ? more <= received * 0.02 : Math.abs(said - more) <= Math.max(20, more * 0.02);
+    return received > before.received + 1_000 && more !== before.more && isFitting;
+  });
   await page.locator(".meter-strip").click();
 });
 
