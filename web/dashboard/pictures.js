@@ -34,9 +34,11 @@ const node = await start();
 try {
   const { sessions } = await (await fetch(`${node.origin}/v1/node/sessions?limit=100`, { headers: { authorization: `Bearer ${node.demo.admin_key}` } })).json();
   const one = sessions.find(({ codec, encoding, guilds }) => codec === "zstd-stream" && encoding === "etf" && guilds > 2);
+  const arms = ["zlib", "zstd", "zstd:level=3", "zstd-once"];
+  await fetch(`${node.origin}/v1/lab/dark`, { method: "POST", headers: { authorization: `Bearer ${node.demo.admin_key}`, "content-type": "application/json" }, body: JSON.stringify({ arms, sessions_max: 8, cpu_permille: 100 }) });
   const PICTURES = {
     overview: "overview", bandwidth: "bandwidth", guilds: "guilds", guild: `guilds/${node.demo.guild_id}`, sessions: "sessions",
-    session: `sessions/${one.id}`, compression: "compression", operations: "operations",
+    session: `sessions/${one.id}`, compression: "compression", lab: "lab", operations: "operations",
   };
   for (const [size, options] of [["", desktop], ["-phone", phone]]) {
     for (const colorScheme of ["light", "dark"]) {

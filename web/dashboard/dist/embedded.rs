@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DeeIGtAN.js",
+        name: "assets/index-DRVsQsEb.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "e6720f734f2fbbbb",
-        plain: include_bytes!("assets/index-DeeIGtAN.js"),
-        gzip: include_bytes!("assets/index-DeeIGtAN.js.gz"),
-        brotli: include_bytes!("assets/index-DeeIGtAN.js.br"),
+        tag: "432a44193fd4d319",
+        plain: include_bytes!("assets/index-DRVsQsEb.js"),
+        gzip: include_bytes!("assets/index-DRVsQsEb.js.gz"),
+        brotli: include_bytes!("assets/index-DRVsQsEb.js.br"),
     },
     Asset {
         name: "assets/style-DnuHq4Gy.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "a5973f6be38de171",
+        tag: "431174bd40b2ff39",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -52,8 +52,10 @@ test("sessions that were left out, and a launch that failed, are findings with w
   await page.locator(".facts-line").waitFor();
   stub.dark.left = { busy: 3, memory: 1 };
   await page.locator("li.warn", { hasText: "3 sessions left out: not enough CPU time. Dispatches came faster than 1 % of a core compresses them. Raise the CPU budget" }).waitFor();
-  await page.locator("li.warn", { hasText: "1 session left out: the memory budget is used up. Raise the memory budget" }).waitFor();
+  await page.locator("li.warn", { hasText: "1 session left out: the memory budget is used up. Raise the memory budget, or take fewer sessions or arms. The sessions that remain are measured in full." }).waitFor();
   await isSound(page);
+  stub.dark.left = { busy: 7, memory: 1 };
+  await page.locator("li.warn", { hasText: "No session remains: the figures are those up to then." }).first().waitFor();
   stub.dark.state = "failed";
   await page.locator("li.bad", { hasText: "ended by an error" }).waitFor();
 });

@@ -117,13 +117,14 @@ function Verdict({ launch }: { launch: DarkLaunch }) {
   );
 }
 
-function LeftOut({ launch: { state, sessions_busy, sessions_memory, cpu_permille } }: { launch: DarkLaunch }) {
+function LeftOut({ launch: { state, sessions, sessions_busy, sessions_memory, cpu_permille } }: { launch: DarkLaunch }) {
   if (sessions_busy + sessions_memory === 0 && state !== "failed") return null;
+  const remain = sessions_busy + sessions_memory < sessions ? "The sessions that remain are measured in full." : "No session remains: the figures are those up to then.";
   return (
     <div class="findings" role="status"><ul>
       {state === "failed" && <li class="bad"><b>✕ The dark launch ended by an error.</b> The <a href="#/operations">recent warnings</a> have its reason. The figures are those up to the error.</li>}
-      {sessions_busy > 0 && <li class="warn"><b>▲ {counted(sessions_busy, "session")} left out: not enough CPU time.</b> Dispatches came faster than {join(percent(cpu_permille / 1_000))} of a core compresses them. Raise the CPU budget, or take a smaller share of the sessions, or fewer arms. The sessions that remain are measured in full.</li>}
-      {sessions_memory > 0 && <li class="warn"><b>▲ {counted(sessions_memory, "session")} left out: the memory budget is used up.</b> Raise the memory budget, or take fewer sessions or arms. The sessions that remain are measured in full.</li>}
+      {sessions_busy > 0 && <li class="warn"><b>▲ {counted(sessions_busy, "session")} left out: not enough CPU time.</b> Dispatches came faster than {join(percent(cpu_permille / 1_000))} of a core compresses them. Raise the CPU budget, or take fewer sessions or arms. {remain}</li>}
+      {sessions_memory > 0 && <li class="warn"><b>▲ {counted(sessions_memory, "session")} left out: the memory budget is used up.</b> Raise the memory budget, or take fewer sessions or arms. {remain}</li>}
     </ul></div>
   );
 }
@@ -140,7 +141,7 @@ const armColumns = (first: string): Column<Arm>[] => [
   { key: "name", label: "Arm", width: 144, value: (row) => row.name, show: (row) => ({ text: row.name, look: "code" }), title: (row) => row.arm },
   { key: "wire", label: "Bytes", width: 84, isNumber: true, value: (row) => row.total.wire_bytes, show: (row) => join(bytes(row.total.wire_bytes)) },
   { key: "share", label: "Sent", width: 76, isNumber: true, value: (row) => row.share || 0, show: (row) => join(percent(row.share)), title: (row) => ratioTitle(row.total) },
-  { key: "first", label: `Of ${first}`, width: headingWidth(`Of ${first}`, 84), isNumber: true, value: (row) => row.ofFirst || 0, show: (row) => (Number.isFinite(row.ofFirst) ? `${number(row.ofFirst)} ×` : "–") },
+  { key: "first", label: `Of ${first}`, width: headingWidth(`Of ${first}`, 84), isNumber: true, value: (row) => row.ofFirst || 0, show: (row) => (Number.isFinite(row.ofFirst) ? `${row.ofFirst.toFixed(2)} ×` : "–") },
   { key: "each", label: "CPU each", width: 92, isNumber: true, value: (row) => row.each || 0, show: (row) => showTime(row.each), title: () => "CPU time to compress one dispatch, mean" },
   { key: "memory", label: "Memory each", width: 112, isNumber: true, value: (row) => row.connection, show: (row) => join(bytes(row.connection)), title: (row) => `${exact(row.connection)} bytes for one connection, the largest so far` },
   { key: "arm", label: "With all parameters", width: 430, value: (row) => row.arm, show: (row) => ({ text: row.arm, look: "code" }), title: (row) => row.arm },
