@@ -12,6 +12,7 @@ use super::{
     error::V1Error,
     extract::{Body, Check, FieldErrors, Path, Query},
     lab_dark::{DarkBody, DarkPlan},
+    lab_dictionaries::DictionaryBody,
     types::Snowflake,
 };
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use guildhall_guild::Refusal;
 use guildhall_model::GuildId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -150,6 +152,21 @@ pub enum LabFault {
     /// An arm is wrong.
     #[error("{0}")]
     Arms(String),
+    /// The bytes are no dictionary.
+    #[error("{0}")]
+    Dictionary(String),
+    /// It is known for the other encoding.
+    #[error("It is there for {0}: a dictionary is for the encoding that it was trained on.")]
+    Encoding(&'static str),
+    /// `DICTIONARIES_MAX` are there.
+    #[error("There are {0} dictionaries: remove one that is withdrawn by DELETE /v1/lab/dictionaries/ID.")]
+    Dictionaries(usize),
+    /// It cannot be removed.
+    #[error("It is served: withdraw it first, by POST /v1/lab/dictionaries/ID/withdraw.")]
+    Served,
+    /// The store failed, or other nodes changed the same all the time.
+    #[error("The store failed: try again.")]
+    Unavailable,
     /// The library's.
     #[error("There is no memory for this.")]
     Memory,
@@ -157,7 +174,10 @@ pub enum LabFault {
 
 impl From<LabFault> for V1Error {
     fn from(fault: LabFault) -> Self {
-        Self::conflict(fault.to_string())
+        match fault {
+            LabFault::Unavailable => Refusal::Unavailable.into(),
+            fault => Self::conflict(fault.to_string()),
+        }
     }
 }
 
@@ -179,6 +199,14 @@ pub trait Lab: Send + Sync + 'static {
     async fn dark(&self) -> Option<DarkBody>;
     /// Ends the dark launch, or discards one that has ended. False: there is none.
     async fn stop_dark(&self) -> bool;
+    /// All dictionaries.
+    async fn dictionaries(&self) -> Vec<DictionaryBody>;
+    /// Stages a dictionary. False: it was there.
+    async fn stage_dictionary(&self, encoding: &str, bytes: Vec<u8>) -> Result<(DictionaryBody, bool), LabFault>;
+    /// Serves a dictionary to so many thousandths of the accounts, or withdraws it (None). None: there is no such one.
+    async fn serve_dictionary(&self, id: &str, permille: Option<u16>) -> Result<Option<DictionaryBody>, LabFault>;
+    /// Removes a dictionary that is not served. False: there is no such one.
+    async fn remove_dictionary(&self, id: &str) -> Result<bool, LabFault>;
 }
 
 /// For a node without partitions.
@@ -207,6 +235,18 @@ impl Lab for NoLab {
     }
     async fn stop_dark(&self) -> bool {
         false
+    }
+    async fn dictionaries(&self) -> Vec<DictionaryBody> {
+        Vec::new()
+    }
+    async fn stage_dictionary(&self, _: &str, _: Vec<u8>) -> Result<(DictionaryBody, bool), LabFault> {
+        Err(LabFault::NotHere)
+    }
+    async fn serve_dictionary(&self, _: &str, _: Option<u16>) -> Result<Option<DictionaryBody>, LabFault> {
+        Ok(None)
+    }
+    async fn remove_dictionary(&self, _: &str) -> Result<bool, LabFault> {
+        Ok(false)
     }
 }
 

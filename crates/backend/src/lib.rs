@@ -34,6 +34,7 @@ mod jobs;
 mod keys;
 mod lab;
 mod lab_dark;
+mod lab_dictionaries;
 mod members;
 mod ndjson;
 mod node;
@@ -57,6 +58,7 @@ pub use cluster::DrainQuestion;
 pub use dashboard::Cookies;
 pub use lab::{Lab, LabFault, NoLab, RecordingBody, RecordingPlan};
 pub use lab_dark::{DarkArm, DarkBody, DarkPlan, DarkSum, DarkType};
+pub use lab_dictionaries::DictionaryBody;
 pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
@@ -342,6 +344,10 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(lab::read, lab::stop))
         .routes(routes!(lab::frames))
         .routes(routes!(lab_dark::read, lab_dark::start, lab_dark::stop))
+        .routes(routes!(lab_dictionaries::list, lab_dictionaries::stage))
+        .routes(routes!(lab_dictionaries::remove))
+        .routes(routes!(lab_dictionaries::serve))
+        .routes(routes!(lab_dictionaries::withdraw))
         .routes(routes!(cluster::state))
         .routes(routes!(cluster::owner))
         .routes(routes!(cluster::drain))

@@ -47,8 +47,9 @@ pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{
     BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
-    Dictionary, DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow,
-    StreamCompressor, StreamDecompressor, Training, ZlibParams, ZstdParams, deflate_once, inflate_once,
+    Dictionary, DictionaryId, DictionarySwitch, DictionaryUse, DictionaryUses, InflateHistory, KnownDictionary,
+    MessageInflater, PERMILLE_ALL, ParseDictionaryIdError, SharedWindow, StreamCompressor, StreamDecompressor,
+    Training, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 #[cfg(feature = "stream")]
 pub use upgrade::{GateStats, Upgrade, UpgradeGate};

@@ -93,7 +93,7 @@ pub fn load(dir: &Path) -> Result<Dictionaries, DictionaryError> {
             return Err(DictionaryError::Changed { path, made });
         }
         let dictionary = Dictionary::new(bytes).map_err(|source| DictionaryError::Broken { path, source })?;
-        known.push(KnownDictionary { encoding, dictionary: Arc::new(dictionary) });
+        known.push(KnownDictionary::new(encoding, Arc::new(dictionary)));
     }
     Dictionaries::new(known).ok_or_else(|| DictionaryError::TooMany { dir: dir.to_owned() })
 }

@@ -5,10 +5,12 @@
 //!             dark launch's plan.
 //! Not here    form and bounds of a recording: `guildhall_lab::Recorder`. The copies: `guildhall_partition::TapSwitch`.
 
-use crate::secrets::random;
+use crate::{installed::InstalledDictionaries, secrets::random};
 use async_trait::async_trait;
-use guildhall_backend::{DarkArm, DarkBody, DarkPlan, DarkSum, DarkType, Lab, LabFault, RecordingBody, RecordingPlan};
-use guildhall_codec::{Arm, CodecError, Dictionaries, Encoding};
+use guildhall_backend::{
+    DarkArm, DarkBody, DarkPlan, DarkSum, DarkType, DictionaryBody, Lab, LabFault, RecordingBody, RecordingPlan,
+};
+use guildhall_codec::{Arm, CodecError, Encoding};
 use guildhall_lab::{ArmStatus, Dark, Ended, Recorder, RecorderParams, Sum, thread_cpu_ns};
 use guildhall_partition::{TapFilter, TapSwitch};
 use guildhall_telemetry::spare::SpareWork;
@@ -21,10 +23,10 @@ use std::{
 const CPU_PERMILLE: u64 = 50;
 
 /// The recorder of a node. Clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeLab {
     taps: TapSwitch,
-    dictionaries: Dictionaries,
+    installed: InstalledDictionaries,
     recording: Arc<Mutex<Option<Recording>>>,
     dark: Arc<Mutex<Option<Launch>>>,
 }
@@ -113,8 +115,8 @@ fn encoding_of(name: Option<&str>) -> Option<Encoding> {
 
 impl NodeLab {
     /// Arms may name these dictionaries.
-    pub fn new(dictionaries: Dictionaries) -> Self {
-        Self { dictionaries, ..Self::default() }
+    pub fn new(installed: InstalledDictionaries) -> Self {
+        Self { installed, taps: TapSwitch::default(), recording: Arc::default(), dark: Arc::default() }
     }
 
     /// The switch of all partitions.
@@ -180,7 +182,7 @@ impl NodeLab {
         let arms = arms.map_err(|error: guildhall_codec::ArmError| wrong(error.into()))?;
         let encoding = encoding_of(plan.encoding.as_deref());
         let encodings = encoding.map_or_else(|| vec![Encoding::Json, Encoding::Etf], |encoding| vec![encoding]);
-        let runs = Dark::runs(&arms, &encodings, &self.dictionaries).map_err(wrong)?;
+        let runs = Dark::runs(&arms, &encodings, &self.installed.all()).map_err(wrong)?;
         let filter = TapFilter {
             one_in: plan.one_in,
             sessions_max: plan.sessions_max as usize,
@@ -220,6 +222,22 @@ impl Lab for NodeLab {
             true
         });
         stopped.await.unwrap_or(false)
+    }
+
+    async fn dictionaries(&self) -> Vec<DictionaryBody> {
+        self.installed.list()
+    }
+
+    async fn stage_dictionary(&self, encoding: &str, bytes: Vec<u8>) -> Result<(DictionaryBody, bool), LabFault> {
+        self.installed.stage(encoding, bytes).await
+    }
+
+    async fn serve_dictionary(&self, id: &str, permille: Option<u16>) -> Result<Option<DictionaryBody>, LabFault> {
+        self.installed.serve(id, permille).await
+    }
+
+    async fn remove_dictionary(&self, id: &str) -> Result<bool, LabFault> {
+        self.installed.remove(id).await
     }
 
     async fn start(&self, plan: RecordingPlan) -> Result<RecordingBody, LabFault> {

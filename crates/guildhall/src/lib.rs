@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod exposure;
 mod files;
 mod handover;
+mod installed;
 pub mod issuers;
 pub mod jwks_url;
 mod lab;

@@ -125,7 +125,7 @@ fn measure(
     dictionary: Option<&Arc<Dictionary>>,
     recorded: &[&Recorded],
 ) -> Result<Measured> {
-    let known = dictionary.map(|dictionary| KnownDictionary { encoding, dictionary: dictionary.clone() });
+    let known = dictionary.map(|dictionary| KnownDictionary::new(encoding, dictionary.clone()));
     let dictionaries = Dictionaries::new(known.into_iter().collect()).context("one is not too many")?;
     let mut run = ArmRun::new(arm, &[encoding], &dictionaries)?;
     let mut measured = Measured { by_part: Default::default(), by_event: BTreeMap::new() };

@@ -22,7 +22,7 @@ use crate::{
     url::parse_query,
 };
 use axum::{Router, body::Body};
-use guildhall_codec::Dictionaries;
+use guildhall_codec::{DictionarySwitch, DictionaryUse};
 use guildhall_partition::Compression;
 use guildhall_stdx::LogGate;
 use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
@@ -108,7 +108,7 @@ pub struct HttpServer {
     /// The node is about to stop: upgrades get 503.
     pub is_draining: AtomicBool,
     /// Dictionaries that `dict` may name.
-    pub dictionaries: Dictionaries,
+    pub dictionaries: DictionarySwitch,
     /// Policy for clients that offer permessage-deflate. None: offers are declined.
     pub deflate: Option<DeflatePolicy>,
     /// Counter that distributes connections over the partitions in turn.
@@ -396,7 +396,12 @@ impl Visit {
         for (name, value) in request.headers() {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
-        let mut params = parse_query(request.uri().query(), &http.dictionaries);
+        let dictionaries = http.dictionaries.current();
+        let mut params = parse_query(request.uri().query(), &dictionaries);
+        let dictionary = match params.as_ref().map(|params| params.compression) {
+            Ok(Compression::ZstdDict(id)) => dictionaries.find(id).map(|known| known.dictionary.clone()),
+            _ => None,
+        };
         // A stream that the URL compresses is not compressed again by permessage-deflate; a refused client needs
         // neither.
         let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
@@ -439,6 +444,7 @@ impl Visit {
             let Some(mut permit) = permit else { return };
             permit.address = address;
             permit.access = access;
+            permit.dictionary = dictionary.map(DictionaryUse::begin);
             if let Ok(upgraded) = upgrade.await
                 && let Some((stream, tls, early)) = into_socket(upgraded)
             {
@@ -554,7 +560,7 @@ mod tests {
             write_stall_ms: AtomicU64::new(500),
             counters: Arc::default(),
             is_draining: AtomicBool::new(false),
-            dictionaries: Dictionaries::default(),
+            dictionaries: DictionarySwitch::default(),
             deflate: None,
             next_partition: AtomicUsize::new(0),
             tls: None,

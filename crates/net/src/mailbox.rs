@@ -9,6 +9,7 @@
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_accounting::{Durations, TraceHandle};
+use guildhall_codec::DictionaryUse;
 use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
@@ -112,12 +113,14 @@ pub struct ConnPermit {
     pub address: Option<AddressPermit>,
     /// Access log line, written when the connection ends.
     pub access: Option<Box<WebSocket>>,
+    /// Counts the connection as one with its dictionary.
+    pub dictionary: Option<DictionaryUse>,
 }
 
 impl ConnPermit {
     /// For a connection that was counted already.
     pub fn new(count: Arc<std::sync::atomic::AtomicUsize>) -> Self {
-        Self { count, address: None, access: None }
+        Self { count, address: None, access: None, dictionary: None }
     }
 }
 

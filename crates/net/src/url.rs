@@ -99,7 +99,7 @@ mod tests {
             (0..800).map(|n| format!("{{\"t\":\"X\",\"n\":{n},\"u\":\"user{}\"}}", n * 7)).collect();
         let dictionary = Arc::new(Dictionary::train(&samples, 4096).unwrap());
         let id = dictionary.id();
-        let known = Dictionaries::new(vec![KnownDictionary { encoding: Encoding::Etf, dictionary }]).unwrap();
+        let known = Dictionaries::new(vec![KnownDictionary::new(Encoding::Etf, dictionary)]).unwrap();
         let check = |query: String, expected: Result<Compression, &'static str>| {
             let got = parse_query(Some(&query), &known).map(|p| p.compression);
             let expected = expected.map_err(|reason| Refusal { code: CloseCode::DecodeError, reason });

@@ -49,7 +49,10 @@ impl Partition {
         self.core.counters.conns_total += 1;
         if is_unreadable {
             // Without its compressor, the client could not decode a byte.
-            self.core.abort(turn, key);
+            match params.compression {
+                Compression::ZstdDict(_) => self.core.close(turn, key, CloseCode::DecodeError),
+                _ => self.core.abort(turn, key),
+            }
             return key;
         }
         if let Some(conn) = self.core.conns.get_mut(key) {
@@ -76,11 +79,11 @@ impl Partition {
         }
     }
 
-    /// None if the dictionary is unknown. The HTTP server has found it before the upgrade.
+    /// None if the dictionary was withdrawn after the HTTP server found it.
     fn with_dictionary(&self, id: DictionaryId) -> Option<StreamCompressor> {
         let config = &self.core.config;
-        let known = config.dictionaries.find(id)?;
-        Some(config.contexts.zstd_with(known.dictionary.clone()))
+        let known = config.dictionaries.current();
+        Some(config.contexts.zstd_with(known.find(id)?.dictionary.clone()))
     }
 
     /// A socket finished its upgrade, but its URL requests something that is not served: it is closed with that code.

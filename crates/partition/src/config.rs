@@ -5,7 +5,7 @@ use crate::{
     stream_codec::{SharedDictionaries, StreamCodec},
     tap::TapSwitch,
 };
-use guildhall_codec::{ContextPool, Dictionaries, PreparedCache, ZlibParams};
+use guildhall_codec::{ContextPool, Dictionaries, DictionarySwitch, PreparedCache, ZlibParams};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
@@ -71,9 +71,9 @@ pub struct PartitionConfig {
     pub contexts: ContextPool,
     /// Compression of streams.
     pub stream_codec: StreamCodec,
-    /// For `zstd-stream` with `dict`.
-    pub dictionaries: Dictionaries,
-    /// The same dictionaries, prepared for shared-match: see [`PartitionConfig::set_dictionaries`].
+    /// For `zstd-stream` with `dict`. All partitions share them.
+    pub dictionaries: DictionarySwitch,
+    /// The same dictionaries, prepared for shared-match. All partitions share them.
     pub shared_dictionaries: SharedDictionaries,
     /// Parameters of permessage-deflate, with and without context takeover.
     pub deflate: ZlibParams,
@@ -91,10 +91,11 @@ const PREPARED_CACHE_BYTES_MAX: usize = 1 << 20;
 const PREPARED_CACHE_TTL_MS: u64 = 1_000;
 
 impl PartitionConfig {
-    /// Replaces the dictionaries that clients may name. Takes about 20 ms per dictionary.
-    pub fn set_dictionaries(&mut self, dictionaries: Dictionaries) {
-        self.shared_dictionaries = SharedDictionaries::new(&dictionaries);
-        self.dictionaries = dictionaries;
+    /// Replaces the dictionaries that clients may name, of all clones and of running partitions. Takes about 20 ms for
+    /// each new one.
+    pub fn set_dictionaries(&self, dictionaries: Dictionaries) {
+        self.shared_dictionaries.set(&dictionaries);
+        self.dictionaries.set(dictionaries);
     }
 
     /// Replaces the limits that may change while clients are connected. Other fields were sent to clients at their
@@ -157,7 +158,7 @@ impl PartitionConfig {
             session_secret,
             contexts: ContextPool::default(),
             stream_codec: StreamCodec::default(),
-            dictionaries: Dictionaries::default(),
+            dictionaries: DictionarySwitch::default(),
             shared_dictionaries: SharedDictionaries::default(),
             deflate: ZlibParams::default(),
             bill: Bill::default(),

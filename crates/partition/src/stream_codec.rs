@@ -31,7 +31,7 @@ use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap},
     num::NonZeroU32,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 /// Stream codec: compression of `zlib-stream`, `zstd-stream` and permessage-deflate with context takeover.
@@ -266,30 +266,35 @@ impl SharedStream {
     }
 }
 
-/// Dictionaries of a node, prepared for shared-match. All partitions share them: cheap to clone.
+/// Dictionaries of a node, prepared for shared-match. All partitions share them: clones have the same ones.
 #[derive(Clone, Debug, Default)]
-pub struct SharedDictionaries(Arc<[KnownDictionary]>);
+pub struct SharedDictionaries(Arc<RwLock<Vec<KnownDictionary>>>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KnownDictionary {
     known: Arc<Dictionary>,
     shared: Arc<shared_match::Dictionary>,
 }
 
 impl SharedDictionaries {
-    /// Prepares the dictionaries that are not too large. Takes about 20 ms each.
-    #[must_use]
-    pub fn new(dictionaries: &Dictionaries) -> Self {
-        let shared = dictionaries.iter().filter_map(|known| {
+    /// Replaces them by those that are not too large. Preparing takes about 20 ms for each that is new, on the
+    /// caller's thread: partitions go on.
+    pub fn set(&self, dictionaries: &Dictionaries) {
+        let prepare = |known: &guildhall_codec::KnownDictionary| {
             let known = known.dictionary.clone();
+            if let Some(prepared) = self.find(known.id()) {
+                return Some(prepared);
+            }
             let shared = shared_match::Dictionary::new(known.number(), known.content()).ok()?;
             Some(KnownDictionary { known, shared: Arc::new(shared) })
-        });
-        Self(shared.collect())
+        };
+        let prepared = dictionaries.iter().filter_map(prepare).collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = prepared;
     }
 
-    fn find(&self, id: DictionaryId) -> Option<&KnownDictionary> {
-        self.0.iter().find(|known| known.known.id() == id)
+    fn find(&self, id: DictionaryId) -> Option<KnownDictionary> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|known| known.known.id() == id).cloned()
     }
 }
 
@@ -344,8 +349,8 @@ impl Matchers {
             Compression::Zstd => (Format::Zstd(ZstdStream::default()), None),
             Compression::ZstdDict(id) => {
                 let KnownDictionary { known, shared } = dictionaries.find(id)?;
-                dictionary = Some(&**known);
-                (Format::Zstd(ZstdStream::with_dictionary(shared.clone())), None)
+                dictionary = Some(known);
+                (Format::Zstd(ZstdStream::with_dictionary(shared)), None)
             }
             Compression::Zlib => {
                 (Format::Deflate(DeflateStream::new(Container::Zlib, WINDOW_BITS_MAX)), Some(Container::Zlib))
@@ -356,7 +361,7 @@ impl Matchers {
             }
             Compression::None | Compression::Deflate(_) => return None,
         };
-        let check = self.self_check.begin(container, dictionary);
+        let check = self.self_check.begin(container, dictionary.as_deref());
         let account = StreamAccount::begin(self.now);
         Some(Compressor::Shared(SharedStream { format, check, account, moved: None }))
     }

@@ -1,7 +1,7 @@
 //! REST: the HTTP API below `/api/v10`, as client libraries expect it, and the chat page.
 //!
 //! Owns        routes, authentication, forms and their complaints, errors, rate limits.
-//! Doors       `router` for clients, `chat_router` for the page, `dictionaries_router`. They are plain `axum::Router`s;
+//! Doors       `router` for clients, `chat_router` for the page. They are plain `axum::Router`s;
 //!             the code that accepts connections answers WebSocket upgrades first, and sets `guildhall_http_kit::Peer`.
 //! Invariants  a request reaches a guild only authenticated, within its limits, and with every length and count
 //!             checked; nothing is read of a body before that is known to be worth it (`known`).
@@ -27,7 +27,6 @@ mod unserved;
 mod user_policy;
 
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
-pub use dictionaries::dictionaries_router;
 pub use limits::{ApiLimits, Bucket, RateRules};
 pub use state::{ApiState, NoStreams, OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
@@ -37,9 +36,11 @@ use axum::{Router, extract::Request};
 use state::Api;
 use std::sync::Arc;
 
-/// The API for clients: `/api/v10/…`, `/api/v9/…` and `/api/…`. Everything else is answered with 404, in JSON.
+/// The API for clients: `/api/v10/…`, `/api/v9/…` and `/api/…`, and `/dictionaries`. Everything else is answered with
+/// 404, in JSON.
 pub fn router(state: ApiState) -> Router {
     let api = Arc::new(Api::new(state));
     let routes = routes::routes(Arc::clone(&api));
-    Router::new().fallback(move |request: Request| normalize_path::normalize(Arc::clone(&api), routes.clone(), request))
+    dictionaries::router(Arc::clone(&api))
+        .fallback(move |request: Request| normalize_path::normalize(Arc::clone(&api), routes.clone(), request))
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 use axum::{
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
-    http::HeaderMap,
+    http::{HeaderMap, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -111,6 +111,22 @@ impl IntoResponse for Refused {
 pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Refused> {
     let now = api.now();
     admit(api.rates.take_peer(now.instant, peer_of(request), Bucket::Anonymous), now).map(|_| ())
+}
+
+/// The account of a request that may have a token, within its limits; none without one.
+pub(crate) async fn optional_account(
+    api: &Api,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<User>>, Refused> {
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    let now = api.now();
+    let (user, _) =
+        authenticate(api, now, peer, headers).await.map_err(|error| Refused { error, now, checked: None })?;
+    admit_account(api, now, &user, Bucket::Read, 0, false)?;
+    Ok(Some(user))
 }
 
 async fn authenticate(

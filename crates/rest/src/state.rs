@@ -13,6 +13,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use axum::{body::HttpBody, http::StatusCode, response::Response};
+use guildhall_codec::DictionarySwitch;
 use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
@@ -121,6 +122,8 @@ pub struct ApiState {
     pub files: Option<Files>,
     /// Counts requests for routes that are not served.
     pub unserved: Arc<Unserved>,
+    /// For `GET /dictionaries`.
+    pub dictionaries: DictionarySwitch,
 }
 
 /// Each account and address may use one place in four of `requests_in_flight_max`.
@@ -145,6 +148,7 @@ pub(crate) struct Api {
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
     pub media: Media,
+    pub dictionaries: DictionarySwitch,
     pub unserved: Arc<Unserved>,
     /// Held while commands of an application are read, changed and kept. The applications whose commands the log has
     /// mentioned.
@@ -167,6 +171,7 @@ impl Api {
             searches: semaphore(state.limits.searches_in_flight_max),
             media: Media::new(state.node.clone(), state.files, state.limits.uploads_in_flight_max),
             unserved: state.unserved,
+            dictionaries: state.dictionaries,
             commands: Mutex::default(),
             node: state.node,
             limits: state.limits,

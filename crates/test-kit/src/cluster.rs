@@ -310,7 +310,7 @@ impl TestCluster {
     /// As `connect`; the client records every byte from the first on.
     pub fn connect_recorded(&mut self, params: ClientParams) -> ClientId {
         let socket = self.accept(0, params.conn);
-        let mut client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
+        let mut client = TestClient::new(params, socket).with_dictionary(self.dictionary(params).as_deref());
         client.record_wire();
         self.insert_client(client)
     }
@@ -318,14 +318,14 @@ impl TestCluster {
     /// As `connect`, to partition `index`.
     pub fn connect_to(&mut self, index: usize, params: ClientParams) -> ClientId {
         let socket = self.accept(index, params.conn);
-        let client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
+        let client = TestClient::new(params, socket).with_dictionary(self.dictionary(params).as_deref());
         self.insert_client(client)
     }
 
     /// Dictionary that the client's stream starts with: every client has all dictionaries.
-    fn dictionary(&self, params: ClientParams) -> Option<&Dictionary> {
+    fn dictionary(&self, params: ClientParams) -> Option<Arc<Dictionary>> {
         let Compression::ZstdDict(id) = params.conn.compression else { return None };
-        self.config.partition.dictionaries.find(id).map(|known| &*known.dictionary)
+        self.config.partition.dictionaries.current().find(id).map(|known| known.dictionary.clone())
     }
 
     /// A client that requested an unsupported option; the server closes with `code`.
@@ -347,7 +347,7 @@ impl TestCluster {
     pub fn reconnect_to(&mut self, index: usize, client: ClientId, params: ClientParams) -> ClientId {
         let socket = self.accept(index, params.conn);
         let client = self.client(client).reconnected(params, socket);
-        let client = client.with_dictionary(self.dictionary(params));
+        let client = client.with_dictionary(self.dictionary(params).as_deref());
         self.insert_client(client)
     }
 

@@ -1,24 +1,54 @@
-//! The dictionaries of a node, by id.
+//! The dictionaries of a node, by id, and the share of accounts that each is offered to.
 //!
-//! Invariants  R1 an id stands for the same bytes and encoding for the lifetime of the registry. It is immutable: a
-//!             node with other dictionaries gets another registry.
+//! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set.
+//! Invariants  R1 an id stands for the same bytes and encoding for the lifetime of a set. A set is immutable: a node
+//!             with other dictionaries gets another set. R2 an account that a share has stays in it while the share
+//!             grows (test `r2_*`).
 //! Limits      `DICTIONARIES_MAX`.
-//! Not here    files, HTTP.
+//! Not here    files, HTTP, the store.
 
 use super::{Dictionary, DictionaryId};
 use crate::Encoding;
-use std::sync::Arc;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A node needs one per encoding, and a few older ones for clients that have them.
 pub const DICTIONARIES_MAX: usize = 64;
 
-/// A dictionary and its encoding.
+/// Thousandths of all accounts: everybody.
+pub const PERMILLE_ALL: u16 = 1_000;
+
+/// A dictionary, its encoding, and its share of accounts.
 #[derive(Clone, Debug)]
 pub struct KnownDictionary {
     /// Encoding of the messages it was trained with.
     pub encoding: Encoding,
     /// The dictionary.
     pub dictionary: Arc<Dictionary>,
+    /// Thousandths of the accounts that it is offered to. [`PERMILLE_ALL`]: also to clients without an account.
+    pub permille: u16,
+}
+
+impl KnownDictionary {
+    /// A dictionary for all.
+    #[must_use]
+    pub fn new(encoding: Encoding, dictionary: Arc<Dictionary>) -> Self {
+        Self { encoding, dictionary, permille: PERMILLE_ALL }
+    }
+
+    /// Whether it is offered to this account. None: a client whose account is not known.
+    #[must_use]
+    pub fn is_offered_to(&self, account_id: Option<u64>) -> bool {
+        let is_in_share = |account_id| slot(self.dictionary.id(), account_id) < self.permille;
+        self.permille >= PERMILLE_ALL || account_id.is_some_and(is_in_share)
+    }
+}
+
+/// The account's thousandth: a hash, so that each dictionary divides the accounts differently.
+fn slot(id: DictionaryId, account_id: u64) -> u16 {
+    let hash = Sha256::new().chain_update(id.to_string()).chain_update(account_id.to_le_bytes()).finalize();
+    let number = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|at| hash[at]));
+    (number % u64::from(PERMILLE_ALL)) as u16
 }
 
 /// Dictionaries by id. Cheap to clone.
@@ -41,5 +71,45 @@ impl Dictionaries {
     #[must_use]
     pub fn find(&self, id: DictionaryId) -> Option<&KnownDictionary> {
         self.0.iter().find(|known| known.dictionary.id() == id)
+    }
+}
+
+/// The set of a running node, which it replaces as a whole. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct DictionarySwitch(Arc<RwLock<Dictionaries>>);
+
+impl DictionarySwitch {
+    /// The set that connections from now on find.
+    pub fn set(&self, dictionaries: Dictionaries) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = dictionaries;
+    }
+
+    /// The set.
+    #[must_use]
+    pub fn current(&self) -> Dictionaries {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_a_share_of_accounts_grows_and_loses_none() {
+        let samples: Vec<String> = (0..900).map(|n| format!("{{\"number\":{n},\"name\":\"user{}\"}}", n * 7)).collect();
+        let dictionary = Arc::new(Dictionary::train(&samples, 4096).unwrap());
+        let mut known = KnownDictionary::new(Encoding::Json, dictionary);
+        assert!(known.is_offered_to(None) && known.is_offered_to(Some(1)));
+        let mut members_before: Vec<u64> = Vec::new();
+        for permille in [0, 1, 10, 100, 500, 999, PERMILLE_ALL] {
+            known.permille = permille;
+            let members: Vec<u64> = (0..20_000).filter(|account_id| known.is_offered_to(Some(*account_id))).collect();
+            assert!(members_before.iter().all(|account_id| members.contains(account_id)), "{permille}");
+            let expected = usize::from(permille) * 20;
+            assert!(members.len().abs_diff(expected) <= 300, "{permille}: {} accounts", members.len());
+            assert_eq!(known.is_offered_to(None), permille == PERMILLE_ALL);
+            members_before = members;
+        }
     }
 }

@@ -15,7 +15,10 @@ use sha2::{Digest, Sha256};
 use std::{
     fmt,
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// A dictionary longer than the window of library contexts is not worth its download.
@@ -95,10 +98,42 @@ pub enum Training {
 /// A zstd dictionary, shared by all streams that refer to it.
 pub struct Dictionary {
     id: DictionaryId,
+    sha256: [u8; 32],
     bytes: Arc<[u8]>,
     /// Where the text begins, behind the tables.
     content_at: usize,
     digested: Mutex<Vec<(ZstdParams, Arc<sys::Digested>)>>,
+    open: AtomicU64,
+    begun: AtomicU64,
+}
+
+/// Connections with a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DictionaryUses {
+    /// Now.
+    pub open: u64,
+    /// Since the dictionary was loaded.
+    pub begun: u64,
+}
+
+/// Counts a connection with a dictionary while it exists.
+#[derive(Debug)]
+pub struct DictionaryUse(Arc<Dictionary>);
+
+impl DictionaryUse {
+    /// One more connection.
+    #[must_use]
+    pub fn begin(dictionary: Arc<Dictionary>) -> Self {
+        dictionary.open.fetch_add(1, Relaxed);
+        dictionary.begun.fetch_add(1, Relaxed);
+        Self(dictionary)
+    }
+}
+
+impl Drop for DictionaryUse {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Dictionary {
@@ -150,7 +185,15 @@ impl Dictionary {
         let Some(content_at) = sys::header_bytes(&bytes).filter(|at| *at < bytes.len()) else {
             return refuse("its tables are damaged");
         };
-        let dictionary = Self { id: DictionaryId::of(&bytes), bytes, content_at, digested: Mutex::new(Vec::new()) };
+        let dictionary = Self {
+            id: DictionaryId::of(&bytes),
+            sha256: Sha256::digest(&bytes).into(),
+            bytes,
+            content_at,
+            digested: Mutex::default(),
+            open: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+        };
         dictionary.digested(ZstdParams::default())?;
         Ok(dictionary)
     }
@@ -167,10 +210,22 @@ impl Dictionary {
         &self.bytes
     }
 
+    /// Hash of the bytes; its first half is the id.
+    #[must_use]
+    pub fn sha256(&self) -> &[u8; 32] {
+        &self.sha256
+    }
+
     /// The content that a stream may refer to, as if it preceded the stream's first byte.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.bytes[self.content_at..]
+    }
+
+    /// Connections with it, by [`DictionaryUse`].
+    #[must_use]
+    pub fn uses(&self) -> DictionaryUses {
+        DictionaryUses { open: self.open.load(Relaxed), begun: self.begun.load(Relaxed) }
     }
 
     /// The number that zstd writes into each frame.

@@ -24,10 +24,11 @@ mod zstd_dict;
 pub(crate) mod zstd_sys;
 
 pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
-pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
+pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, DictionarySwitch, KnownDictionary, PERMILLE_ALL};
 pub use dictionary::{
     DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, Training,
 };
+pub use dictionary::{DictionaryUse, DictionaryUses};
 pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub(crate) use zstd::zstd_error;

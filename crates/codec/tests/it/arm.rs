@@ -162,7 +162,7 @@ fn a3_a_decoder_reads_what_each_arm_writes() {
     let known = dictionary();
     let id = known.id();
     for encoding in [Encoding::Json, Encoding::Etf] {
-        let dictionaries = Dictionaries::new(vec![KnownDictionary { encoding, dictionary: known.clone() }]).unwrap();
+        let dictionaries = Dictionaries::new(vec![KnownDictionary::new(encoding, known.clone())]).unwrap();
         for text in ["zlib", "zlib:level=1,window=9,mem=1", "zstd", "zstd:level=19,window=20", "zstd-once", "prepared"]
         {
             let arm: Arm = text.parse().unwrap();

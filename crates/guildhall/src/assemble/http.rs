@@ -18,7 +18,7 @@ use guildhall_guild::DISK_FULL;
 use guildhall_http_kit::{RestAccount, observe, ops_router};
 use guildhall_media::files_router;
 use guildhall_node::{Node, WritesStopped};
-use guildhall_rest::{ApiState, ChatPage, Unserved, VisitorLimits, Visitors, chat_router, dictionaries_router, router};
+use guildhall_rest::{ApiState, ChatPage, Unserved, VisitorLimits, Visitors, chat_router, router};
 use guildhall_settings::{ChatMode, Config, DashboardMode};
 use guildhall_store::Store;
 use guildhall_telemetry::{
@@ -90,7 +90,6 @@ impl Routes<'_> {
             .merge(with_peer(backends))
             .merge(with_peer(dashboard))
             .merge(ops_router(is_ready.clone()))
-            .merge(dictionaries_router(shared.dictionaries.clone()))
             .merge(with_peer(chat))
             .merge(parts.files.clone().map_or_else(Router::new, |files| files_router(files, store.clone())))
             .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
@@ -124,7 +123,7 @@ impl Routes<'_> {
 
     /// The API of clients and bots.
     fn rest(&self, unserved: Arc<Unserved>, gateway: Arc<dyn Gateway>) -> Router {
-        let Parts { ports, clock, server, files, node, .. } = self.parts;
+        let Parts { ports, clock, server, files, node, shared, .. } = self.parts;
         let (gate, accounts, clock) = (server.identify_gate(), self.accounts.clone(), *clock);
         router(ApiState {
             unserved,
@@ -137,6 +136,7 @@ impl Routes<'_> {
             session_starts: Arc::new(GateStarts { gate, accounts, clock }),
             own_streams: Arc::new(GatewayStreams(gateway)),
             files: files.clone(),
+            dictionaries: shared.dictionaries.offered().clone(),
         })
     }
 

@@ -20,7 +20,9 @@ use crate::{
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
-    files, issuers, jwks_url,
+    files,
+    installed::InstalledDictionaries,
+    issuers, jwks_url,
     lab::NodeLab,
     open_files, preflight,
     secrets::{random, secret},
@@ -30,7 +32,7 @@ use crate::{
     wiring::{NodeUpstream, PartitionSink, peers},
 };
 use guildhall_backend::AuditPruner;
-use guildhall_codec::{ContextPool, Dictionaries};
+use guildhall_codec::ContextPool;
 use guildhall_guild::{LinkRenewer, RenewLinks};
 use guildhall_media::{Files, FilesOptions};
 use guildhall_memory_budget::UpgradeConfig;
@@ -82,7 +84,7 @@ struct Shared {
     contexts: ContextPool,
     bill: Bill,
     lab: NodeLab,
-    dictionaries: Dictionaries,
+    dictionaries: InstalledDictionaries,
     access: Option<Arc<AccessLog>>,
     /// Addresses whose `X-Forwarded-For` counts.
     trusted: Arc<[IpAddr]>,
@@ -153,7 +155,8 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
     let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), (&store, clock)).await?;
     let access = open_access_log(config, clock)?;
     let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
-    let dictionaries = dictionaries.unwrap_or_default();
+    let dictionaries = InstalledDictionaries::open(store.clone(), dictionaries.unwrap_or_default()).await?;
+    guards.keep(membership.is_some().then(|| dictionaries.follow()));
     let shared = Shared {
         contexts,
         bill,
@@ -225,7 +228,8 @@ fn prepare_server(
     server.node_number = membership.map_or(0, |membership| membership.number().0);
     server.access = shared.access.clone();
     server.certificates = ports.tls.as_ref().map(|tls| tls.certificates.clone());
-    server.partition.set_dictionaries(shared.dictionaries.clone());
+    server.partition.dictionaries = shared.dictionaries.offered().clone();
+    server.partition.shared_dictionaries = shared.dictionaries.shared().clone();
     server.partition.bill = shared.bill.clone();
     server.partition.taps = shared.lab.taps().clone();
     Server::prepare(server, clock).map_err(StartError::Partitions)

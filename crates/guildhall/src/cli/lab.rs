@@ -1,6 +1,11 @@
 //! `guildhall lab`: recordings of what sessions are sent, and what codecs make of them.
 
-use super::{Failure, remote::Remote, say};
+use super::{
+    Failure,
+    lab_dictionary::{self, DictionaryCommand},
+    remote::Remote,
+    say,
+};
 use crate::dictionaries;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
@@ -36,12 +41,17 @@ Examples:
   guildhall lab dark stop
   # A dictionary for each encoding, with its gain on other sessions:
   guildhall lab train talk.ndjson.zst --out dictionaries
+  # Serve it to a tenth of the accounts, to all, and to nobody:
+  guildhall lab dictionary stage dictionaries/ID.json.zdict
+  guildhall lab dictionary serve ID --permille 100
+  guildhall lab dictionary serve ID
+  guildhall lab dictionary withdraw ID
   # Many arms by bytes, CPU time and memory; stops and goes on:
   guildhall lab tune talk.ndjson.zst --state tune.ndjson --svg tune.svg
   # The recording with other tools:
   zstd -dc talk.ndjson.zst | jq -r .event | sort | uniq -c
 
-`record` and `dark` need a key with the scope `lab`. Names, texts, ids, links
+`record`, `dark` and `dictionary` need a key with the scope `lab`. Names, texts, ids, links
 and times become surrogates before they leave the node; direct messages and
 channels that not every member may view are not recorded. Keep recordings
 confidential all the same: docs/lab.md says why.";
@@ -69,6 +79,9 @@ enum LabCommand {
     /// Compress what a share of a running node's sessions is sent in other arms too, and drop the bytes
     #[command(subcommand)]
     Dark(DarkCommand),
+    /// Stage dictionaries on a running node, serve them to a share of the accounts, and withdraw them
+    #[command(subcommand)]
+    Dictionary(DictionaryCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -222,6 +235,7 @@ pub(super) async fn run(
         LabCommand::Train(args) => train(&args),
         LabCommand::Tune(args) => tune(&args),
         LabCommand::Dark(command) => dark(command, environment).await,
+        LabCommand::Dictionary(command) => lab_dictionary::run(command, environment).await,
     }
 }
 

@@ -15,6 +15,7 @@ mod doctor;
 mod import;
 mod key;
 mod lab;
+mod lab_dictionary;
 mod offline;
 mod publish;
 mod remote;

@@ -251,6 +251,14 @@ impl Asking {
         read(&self.request(Method::POST, path, body.to_string().into()).await?)
     }
 
+    /// The answer to `POST path` with the bytes of a file.
+    ///
+    /// # Errors
+    /// The node cannot be reached, refuses the request, or answers with another form.
+    pub async fn send_file<T: DeserializeOwned>(&self, path: &str, bytes: Vec<u8>) -> anyhow::Result<T> {
+        read(&self.request(Method::POST, path, bytes.into()).await?)
+    }
+
     /// Does what `DELETE path` does.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Makes small dictionaries from traffic of `seed`, quickly.
-fn train(dir: &Path, seed: u64) {
+pub fn train(dir: &Path, seed: u64) {
     let seed = seed.to_string();
     let args = ["dictionary", "train", "--traffic", "channel", "--bytes", "8192", "--seed", &seed, "--out"];
     let output = run(args.iter().map(AsRef::as_ref).chain([dir.as_os_str()]));

@@ -16,6 +16,7 @@ mod issuers;
 mod jwks_url;
 mod kill;
 mod lab;
+mod lab_dictionaries;
 mod late;
 mod logs;
 mod metrics;

@@ -46,7 +46,7 @@ pub fn dictionaries() -> &'static Dictionaries {
             };
             let samples: Vec<String> = (0..2_000).map(sample).collect();
             let dictionary = Arc::new(Dictionary::train(&samples, 4 << 10).unwrap());
-            KnownDictionary { encoding, dictionary }
+            KnownDictionary::new(encoding, dictionary)
         });
         Dictionaries::new(known.to_vec()).unwrap()
     })
@@ -263,7 +263,7 @@ fn who_brings_a_dictionary_shares_the_search() {
     let [small, too_large] = [4 << 10, 400 << 10].map(|bytes_max| {
         let samples: Vec<&[u8]> = noise.chunks(100).collect();
         let dictionary = Arc::new(Dictionary::train(&samples, bytes_max).unwrap());
-        KnownDictionary { encoding: Encoding::Json, dictionary }
+        KnownDictionary::new(Encoding::Json, dictionary)
     });
     assert!(too_large.dictionary.content().len() > 256 << 10);
     let params = [&small, &too_large]

@@ -230,6 +230,7 @@ impl World {
             own_streams: Arc::new(NoStreams),
             files,
             unserved: Arc::default(),
+            dictionaries: Default::default(),
         });
         let api = served.into_iter().fold(api, Router::merge);
         Self { node, clock, api, guild, general, ana, bob, eve, bot, trusted }
