@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-BYQthfYe.js",
+        name: "assets/index-DgQKoWGm.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "8c9edc0c825e7497",
-        plain: include_bytes!("assets/index-BYQthfYe.js"),
-        gzip: include_bytes!("assets/index-BYQthfYe.js.gz"),
-        brotli: include_bytes!("assets/index-BYQthfYe.js.br"),
+        tag: "4b379761b5bcf28f",
+        plain: include_bytes!("assets/index-DgQKoWGm.js"),
+        gzip: include_bytes!("assets/index-DgQKoWGm.js.gz"),
+        brotli: include_bytes!("assets/index-DgQKoWGm.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "3d535649927056ac",
+        tag: "d0205429b68e42fe",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

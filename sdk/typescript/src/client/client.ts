@@ -438,7 +438,7 @@ export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
   /** Prepares the first compression that works. */
   async #prepareCodec(): Promise<Codec> {
     if (this.#codec) return this.#codec;
-    const context = { httpUrl: this.#options.httpUrl ?? this.#options.url.replace(/^ws/, "http"), encoding: this.#encoding.name };
+    const context = { httpUrl: this.#options.httpUrl ?? this.#options.url.replace(/^ws/, "http"), encoding: this.#encoding.name, token: this.#token };
     for (;;) {
       const compression = this.#compressions[0] ?? none;
       try {

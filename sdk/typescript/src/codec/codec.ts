@@ -7,6 +7,8 @@ export interface PrepareContext {
   /** Base URL of the node's HTTP, without a path. */
   readonly httpUrl: string;
   readonly encoding: "json" | "etf";
+  /** The client's token: a node may serve a dictionary to a share of the accounts. */
+  readonly token?: string;
 }
 
 /** A compression of the gateway's messages. */

@@ -17,7 +17,7 @@ interface Listed {
 }
 
 export interface ZstdOptions {
-  /** Id of a dictionary that the node serves, or `true` for the newest one of the encoding. */
+  /** Id of a dictionary that the node serves, or `true` for the newest one of the encoding for this account. */
   readonly dictionary?: string | true;
 }
 
@@ -34,10 +34,10 @@ export function zstdStreamOf(backends: readonly Backend[], { dictionary }: ZstdO
   return {
     name: dictionary === undefined ? "zstd-stream" : "zstd-stream with dictionary",
     query,
-    async prepare({ httpUrl, encoding }) {
+    async prepare({ httpUrl, encoding, token }) {
       const create = await chooseBackend(backends, zstdSample());
       if (dictionary === undefined) return create;
-      const id = dictionary === true ? await newestDictionary(httpUrl, encoding) : dictionary;
+      const id = dictionary === true ? await newestDictionary(httpUrl, encoding, token) : dictionary;
       const bytes = await fetchDictionary(httpUrl, id);
       query["dict"] = id;
       return () => create(bytes);
@@ -46,8 +46,9 @@ export function zstdStreamOf(backends: readonly Backend[], { dictionary }: ZstdO
 }
 
 /** The body of `url`, of at most `max` bytes: reading ends there. */
-async function read(url: string, max: number): Promise<Uint8Array> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
+async function read(url: string, max: number, token?: string): Promise<Uint8Array> {
+  const headers: Record<string, string> = token ? { authorization: token } : {};
+  const response = await fetch(url, { headers, signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
   if (!response.ok) throw new Error(`${url} answered HTTP ${response.status}`);
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   const parts: Uint8Array[] = [];
@@ -71,10 +72,10 @@ async function read(url: string, max: number): Promise<Uint8Array> {
   return bytes;
 }
 
-async function newestDictionary(httpUrl: string, encoding: string): Promise<string> {
-  const listed = JSON.parse(textOf(await read(`${httpUrl}/dictionaries`, LIST_BYTES_MAX))) as Listed[];
+async function newestDictionary(httpUrl: string, encoding: string, token: string | undefined): Promise<string> {
+  const listed = JSON.parse(textOf(await read(`${httpUrl}/dictionaries`, LIST_BYTES_MAX, token))) as Listed[];
   const found = listed.find((of) => of.encoding === encoding && of.compression === "zstd-stream");
-  if (!found) throw new Error(`the node has no dictionary for ${encoding}`);
+  if (!found) throw new Error(`the node has no dictionary for ${encoding} and this account`);
   return found.id;
 }
 

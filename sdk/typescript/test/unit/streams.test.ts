@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, test } from "node:test";
 import * as zlib from "node:zlib";
 import { chooseBackend, type Backend, type Decompressor } from "../../src/codec/compression.js";
 import { zlibNode, zstdNode } from "../../src/codec/nodeZlib.js";
 import { zlibSample, zstdSample } from "../../src/codec/samples.js";
+import { zstdStreamOf } from "../../src/codec/streams.js";
 import { zlibWasm, zstdWasm } from "../../src/codec/wasm.js";
 
 /** A stream of zlib, one flushed piece per message. */
@@ -127,4 +130,26 @@ test("node:zlib: the next message releases the memory of a large one", async () 
   assert.ok(decompressor.push(pieces[0] as Uint8Array).buffer.byteLength >= 5_000_000);
   assert.ok(decompressor.push(pieces[1] as Uint8Array).buffer.byteLength <= 65_536);
   decompressor.free();
+});
+
+test("the newest dictionary is asked for with the client's token, its bytes without", async () => {
+  const bytes = new TextEncoder().encode("the bytes of a dictionary");
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const id = Buffer.from(digest.subarray(0, 16)).toString("hex");
+  const asked: [string | undefined, string | undefined][] = [];
+  const server = createServer((request, response) => {
+    const { url, headers } = request;
+    asked.push([url, headers.authorization]);
+    const isInShare = headers.authorization === "Bot in";
+    const listed = isInShare ? [{ id, encoding: "json", compression: "zstd-stream" }] : [];
+    response.end(url === "/dictionaries" ? JSON.stringify(listed) : bytes);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+  const httpUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const stream = zstdStreamOf([zstdWasm], { dictionary: true });
+  await assert.rejects(stream.prepare({ httpUrl, encoding: "json", token: "Bot out" }), /no dictionary for json and this account/);
+  await stream.prepare({ httpUrl, encoding: "json", token: "Bot in" });
+  server.close();
+  assert.deepEqual(asked, [["/dictionaries", "Bot out"], ["/dictionaries", "Bot in"], [`/dictionaries/${id}`, undefined]]);
+  assert.equal(stream.query["dict"], id);
 });
