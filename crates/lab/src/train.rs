@@ -64,9 +64,15 @@ pub fn train(
     let samples = samples(&trained_on, encoding)?;
     let samples_min = samples_min.unwrap_or(SAMPLES_MIN);
     ensure!(
-        samples.len() >= samples_min && !held_out.is_empty(),
+        samples.len() >= samples_min,
         "{} dispatches in {} are too few for a dictionary, which needs {samples_min}: record for longer",
         samples.len(),
+        encoding.name()
+    );
+    ensure!(
+        !held_out.is_empty(),
+        "no session in {} that is held out has dispatches in the last quarter of the recording, so that nothing can be \
+         measured: record fewer sessions at once, so that none ends early, and for longer",
         encoding.name()
     );
     let base = measure(Arm::Zstd(ZstdParams::default(), None), encoding, None, &held_out)?;
@@ -181,5 +187,42 @@ impl Trained {
             "Bytes per dispatch in the published zstd-stream; events: the first 1,000 dispatches of each session.\n",
         );
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Dispatch, FORMAT, Header, RecordingReader, RecordingWriter, VERSION};
+    use serde_json::value::RawValue;
+
+    /// A corpus of this many messages of each session, one session after the other.
+    fn corpus(messages_count: &[u64]) -> Corpus {
+        let mut writer = RecordingWriter::new().unwrap();
+        let format = FORMAT.to_owned();
+        writer.push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1 }).unwrap();
+        for (session, count) in (0..).zip(messages_count) {
+            for seq in 1..=*count {
+                let body = RawValue::from_string(format!("{{\"content\":\"text {seq}\"}}")).unwrap();
+                let (encoding, event, rule) = ("json".into(), "MESSAGE_CREATE".into(), "public".into());
+                writer
+                    .push(&Dispatch { at_ms: 1, session, encoding, event, seq, bytes: 1, rule, body: &body })
+                    .unwrap();
+            }
+        }
+        writer.flush().unwrap();
+        let file = writer.take();
+        Corpus::read(&mut RecordingReader::new(&file[..]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_error_names_what_is_missing() {
+        let error = |messages_count: &[u64], samples_min: usize| {
+            train(&corpus(messages_count), Encoding::Json, Some(samples_min), |_| ()).unwrap_err().to_string()
+        };
+        assert!(error(&[20, 20], 100).contains("dispatches in json are too few"), "{}", error(&[20, 20], 100));
+        // The held-out session, the fourth one, ends before the last quarter.
+        let early = error(&[20, 20, 20, 5, 60], 10);
+        assert!(early.contains("no session in json"), "{early}");
     }
 }
