@@ -139,6 +139,16 @@ test("without the scope, and for another node, the page says what to do", async 
   assert.ok(!stub.asked.some((path) => path.includes("/lab/")), `${stub.asked}`);
 });
 
+test("a key for the lab is created on the page of operations", async (t) => {
+  const { page } = await open(t);
+  await page.evaluate(() => { location.hash = "#/operations"; });
+  await page.getByLabel("Name of the new key").fill("lab");
+  await page.getByRole("checkbox", { name: "lab" }).check();
+  const request = page.waitForRequest((sent) => sent.url().endsWith("/v1/keys") && sent.method() === "POST");
+  await page.getByRole("button", { name: "Create key" }).click();
+  assert.deepEqual((await request).postDataJSON(), { name: "lab", scopes: ["read", "lab"] });
+});
+
 test("with the keyboard alone at 360 pixels, in the dark: a dark launch is started and stopped", async (t) => {
   const { stub, page } = await open(t, { viewport: { width: 360, height: 740 }, colorScheme: "dark" });
   await page.getByLabel("Arm 1").focus();
