@@ -7,10 +7,12 @@ Limits      start and stop are bounded by the run's patience.
 import http.client
 import json
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 from .failure import Failure
 
@@ -98,6 +100,12 @@ class Node:
         """Settings that apply while it runs, instead of those of the last call."""
         self._live.write_text(toml, encoding="utf-8")
         self._process.send_signal(signal.SIGHUP)
+
+    def metric(self, series):
+        """The sum of a counter over all its labels; None if the node exports no such series."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+            values = re.findall(rf"^{series}(?:\{{[^}}]*\}})? (\d+)", answer.read().decode(), re.M)
+        return sum(map(int, values)) if values else None
 
     def stop(self):
         """Asks the server to end, and waits for it."""

@@ -5,6 +5,7 @@ Invariants  S1 every numbered message is seen once, in order (if the library kee
             S2 one READY, and one RESUMED for each cut. S3 the wire shows what the mode claims.
             S4 the library complains of nothing that a cut does not explain.
             S5 sequence numbers run from 1 through all RESUMEs, without a gap but for superseded presences in a replay (`sequence`).
+            S6 a library reads on when its stream leaves its context in the middle (ADR 40).
 Not here    anything of one library: those differences end at the line protocol.
 Spec        docs/protocol/reference.md §1.
 """
@@ -35,6 +36,10 @@ TEXTS = (
 # Numbered messages before the first cut, while a client is disconnected, and after it may reconnect.
 BEFORE, WHILE_OUT, AFTER = 8, 4, 3
 
+# Messages until the server has read its settings again, at most.
+MOVE_ATTEMPTS = 50
+MOVES = "guildhall_context_moves_total"
+
 HISTORY_PAGE = 100
 
 
@@ -44,6 +49,7 @@ class Scenario:
     def __init__(self, mode, node, _prepared, tap, client, patience):
         demo = node.demo
         self._mode = mode
+        self._node = node
         self._tap = tap
         self._client = client
         self._patience = patience
@@ -78,6 +84,7 @@ class Scenario:
             self._members()
             self._post(BEFORE)
             self._wait_posted()
+            self._move_stream()
             self._own_message()
             self._own_file()
             self._other_events()
@@ -140,6 +147,20 @@ class Scenario:
         self._client.wait_for(
             f"message {len(self._posted) - 1}", "message", lambda event: event["id"] == last["id"]
         )
+
+    def _move_stream(self):
+        """The server continues a compressed stream by shared-match, in the middle; later streams begin as before."""
+        if not self._mode.is_stream:
+            return
+        self._node.change_settings("[codec]\ncontexts_cpu_percent = 0\n")
+        for _ in range(MOVE_ATTEMPTS):
+            self._post(1)
+            self._wait_posted()
+            if self._node.metric(MOVES):
+                break
+        else:
+            raise Failure(f"the server still writes the stream by a context, {MOVE_ATTEMPTS} messages after it was not to")
+        self._node.change_settings("")
 
     def _own_message(self):
         """The library's own REST layer, and the event that answers it."""

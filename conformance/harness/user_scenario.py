@@ -95,6 +95,7 @@ class UserScenario(Scenario):
             self._follow_changes()
             self._post(BEFORE)
             self._wait_posted()
+            self._move_stream()
             self._own_message()
             self._other_events()
             for kind in CUTS:
