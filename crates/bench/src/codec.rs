@@ -8,6 +8,7 @@
 //!             requested, the table says so.
 //! Not here    WebSocket headers and sockets: `guildhall-bench sockets`.
 
+mod auto;
 mod classic;
 mod crowd;
 mod curve;
@@ -15,6 +16,10 @@ mod mode;
 mod node;
 mod prepared;
 pub mod shared;
+
+pub use auto::Auto;
+pub use crowd::body_of;
+pub use mode::Mode;
 
 use super::{
     role::{Role, say},
@@ -66,7 +71,7 @@ pub struct CodecArgs {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connections: Vec<usize>,
     /// Only these modes, such as zstd_classic, or arms, such as zlib:level=9; may be given again and again [default:
-    /// all modes; node: classic and shared streams of zstd and zlib]
+    /// all modes; node: those of zstd and zlib]
     #[arg(long, value_name = "MODE")]
     mode: Vec<String>,
     /// Runs of every mode, interleaved; medians of CPU are printed
@@ -406,7 +411,7 @@ mod tests {
         };
         let watched = Watched { kind: Kind::Node, encoding: Encoding::Json, seed: 3, chat: Chat::built_in() };
         let mut events = Vec::new();
-        for (name, every) in [("zstd_classic", 4), ("shared_zstd", 1), ("shared_zlib", 1)] {
+        for (name, every) in [("zstd_classic", 4), ("shared_zstd", 1), ("auto_zlib", 1)] {
             let mut mode = mode::make(name, Encoding::Json, None).unwrap();
             let costs = crowd::node(&mut *mode, &watched, (402, every), limits).unwrap();
             assert_eq!((costs.sessions, costs.connections), (402, 402_usize.div_ceil(every)));

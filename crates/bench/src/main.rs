@@ -15,6 +15,7 @@ mod fanout;
 mod frames;
 mod guild;
 mod load;
+mod moves;
 mod role;
 mod sched;
 mod server;
@@ -86,6 +87,8 @@ enum Bench {
     /// on, of eight sessions; "their bytes" are those of the given number of connections, after a warm-up of up to 400
     /// messages each. CPU includes the work per event.
     Codec(codec::CodecArgs),
+    /// What it takes when all streams of a crowd leave their library contexts at one event.
+    Moves(moves::MovesArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
     ///
     /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an
@@ -280,6 +283,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Broadcast(args) => broadcast::run(args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Moves(args) => moves::run(*args),
         Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),

@@ -3,8 +3,12 @@
 use std::fmt::Write as _;
 
 /// Format, classic mode, shared mode.
-pub const COMPARED: [(&str, &str, &str); 2] =
-    [("zstd", "zstd_classic", "shared_zstd"), ("zlib", "zlib_classic", "shared_zlib")];
+pub const COMPARED: [(&str, &str, &str); 4] = [
+    ("zstd", "zstd_classic", "shared_zstd"),
+    ("zlib", "zlib_classic", "shared_zlib"),
+    ("zstd, auto", "zstd_classic", "auto_zstd"),
+    ("zlib, auto", "zlib_classic", "auto_zlib"),
+];
 
 /// Figures of one audience size, classic first.
 pub struct Point {
@@ -21,14 +25,14 @@ const RATIO_MAX: f64 = 2.0;
 /// A line per audience size, with ratios to classic as bars: the mark is classic.
 pub fn chart(format: &str, points: &[Point]) -> String {
     let mut text = format!(
-        "{format}: {:>15} {:>8} {:>8} {:>6}  {:<width$} {:>8} {:>8} {:>6}\n",
+        "{format:<10}  {:>9} {:>8} {:>8} {:>6}  {:<width$} {:>8} {:>8} {:>6}\n",
         "audience",
         "classic",
-        "shared",
+        "ours",
         "ratio",
         "CPU µs",
         "classic",
-        "shared",
+        "ours",
         "bytes",
         width = (WIDTH * RATIO_MAX) as usize + 1,
     );

@@ -4,6 +4,7 @@
 //! To add one  implement `Mode`, and give it a line in `NAMES` and in `make`. A mode that is an arm of the codec needs
 //!             none: `zstd:level=9` is a mode too.
 
+use super::auto::Auto;
 use super::classic::{Once, Plain, Streams};
 use super::prepared::PreparedDeflate;
 use super::shared::SharedMatch;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 const PREPARED: &str = "prepared_deflate";
 
 /// Every mode, in the order of the table.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 15] = [
     "plain",
     "zlib_classic",
     "zstd_classic",
@@ -32,6 +33,8 @@ pub const NAMES: [&str; 13] = [
     "shared_zstd_dict",
     "shared_zlib",
     "shared_deflate",
+    "auto_zstd",
+    "auto_zlib",
 ];
 
 /// Modes that write this encoding.
@@ -198,6 +201,8 @@ pub fn make(name: &str, encoding: Encoding, dictionary: Option<&Arc<Dictionary>>
         "zstd_19" => zstd(level_19()),
         "zstd_19_dict" => zstd_dict(level_19())?,
         PREPARED => prepared(encoding)?,
+        "auto_zstd" => Box::new(Auto::new(false, encoding)),
+        "auto_zlib" => Box::new(Auto::new(true, encoding)),
         name if name.starts_with("shared_") => Box::new(SharedMatch::new(name, encoding, dictionary)?),
         name => match name.parse().with_context(|| unknown(name))? {
             Arm::Zlib(params) => zlib(params),

@@ -23,7 +23,7 @@ const SESSIONS: usize = 10_050;
 /// Streams that share nothing are measured on one session in this many. A context costs the same whatever the number of
 /// contexts, if they exceed the caches.
 const ALONE_ONE_IN: usize = 8;
-const MODES: [&str; 4] = ["zstd_classic", "shared_zstd", "zlib_classic", "shared_zlib"];
+const MODES: [&str; 6] = ["zstd_classic", "shared_zstd", "auto_zstd", "zlib_classic", "shared_zlib", "auto_zlib"];
 /// Guilds of the memory measurement, and events in each.
 const SMALL_GUILDS: u64 = 20_000;
 const SMALL_GUILD_EVENTS: u64 = 5;
@@ -63,7 +63,7 @@ pub fn limits(quick: bool, sessions: usize) -> Limits {
 
 /// Every how many-th session has a stream.
 pub fn one_in(mode: &str, sessions: usize) -> usize {
-    if mode.starts_with("shared") { 1 } else { ALONE_ONE_IN.min(sessions.div_ceil(100)) }
+    if mode.starts_with("shared") || mode.starts_with("auto") { 1 } else { ALONE_ONE_IN.min(sessions.div_ceil(100)) }
 }
 
 /// Runs the bench.

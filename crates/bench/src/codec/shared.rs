@@ -19,6 +19,16 @@ enum Streams {
     Deflate(Vec<DeflateStream>, Container),
 }
 
+/// A matcher with the limits of a node that has the default settings.
+pub fn matcher(encoding: Encoding) -> Matcher {
+    let limits = Limits { history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize, ..Limits::default() };
+    let form = match encoding {
+        Encoding::Json => Form::Json,
+        Encoding::Etf => Form::Etf,
+    };
+    Matcher::new(form, Tables::built_in(form), limits)
+}
+
 /// See the module.
 pub struct SharedMatch {
     matcher: Matcher,
@@ -50,14 +60,7 @@ impl SharedMatch {
             None if name.ends_with("_dict") => bail!("this mode needs a dictionary"),
             None => None,
         };
-        // As a node runs that nobody has configured.
-        let limits = Limits { history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize, ..Limits::default() };
-        let form = match encoding {
-            Encoding::Json => Form::Json,
-            Encoding::Etf => Form::Etf,
-        };
-        let matcher = Matcher::new(form, Tables::built_in(form), limits);
-        Ok(Self { matcher, encoding, text: None, connections_count: 0, streams, dictionary })
+        Ok(Self { matcher: matcher(encoding), encoding, text: None, connections_count: 0, streams, dictionary })
     }
 }
 
