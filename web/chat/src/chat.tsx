@@ -19,6 +19,8 @@ import { bytes } from "./meter.ts";
 
 const NEAR_BOTTOM = 60, NEAR_TOP = 400;
 const CONTENT_MAX = 2000;
+/** The most that a node takes. */
+const FILES_MAX = 10, FILE_BYTES_MAX = 26_214_400;
 /** How long a channel may take to show a message that one jumps to. */
 const LANDING_MS = 3000;
 /** Type of a thread's first message: it holds the message at which the thread began. */
@@ -426,7 +428,6 @@ function Typing({ id }: { id: string }): VNode {
   return <p class="typing" aria-live="off">{text && <><span class="dots" aria-hidden="true"><i /><i /><i /></span>{text}</>}</p>;
 }
 
-const draftKey = (id: string): string => `guildhall.chat.draft.${id}`;
 
 export function Composer({ id }: { id: string }): VNode {
   watch("guilds");
@@ -434,10 +435,10 @@ export function Composer({ id }: { id: string }): VNode {
   const guild = world.guildOf(channel);
   const area = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const [text, show] = useState(() => drafts.get(id) ?? sessionStorage.getItem(draftKey(id)) ?? "");
+  const [text, show] = useState(() => drafts.get(id) ?? sessionStorage.getItem(world.draftKey(id)) ?? "");
   const setText = (value: string): void => {
     drafts.set(id, value);
-    if (value) sessionStorage.setItem(draftKey(id), value); else sessionStorage.removeItem(draftKey(id));
+    if (value) sessionStorage.setItem(world.draftKey(id), value); else sessionStorage.removeItem(world.draftKey(id));
     show(value);
   };
   const [files, setFiles] = useState<File[]>([]);
@@ -471,7 +472,12 @@ export function Composer({ id }: { id: string }): VNode {
   };
   const add = (list: FileList | null | undefined): void => {
     if (!list?.length) return;
-    setFiles([...files, ...list].slice(0, 10));
+    const chosen = [...files, ...list], tooLarge = chosen.filter((file) => file.size > FILE_BYTES_MAX);
+    const kept = chosen.filter((file) => file.size <= FILE_BYTES_MAX), left = kept.slice(FILES_MAX);
+    setFiles(kept.slice(0, FILES_MAX));
+    const names = (list: File[]): string => list.map((file) => file.name).join(", ");
+    if (tooLarge.length > 0) world.say(`A file has ${bytes(FILE_BYTES_MAX)} at most. Left out: ${names(tooLarge)}.`, "bad");
+    else if (left.length > 0) world.say(`A message has ${FILES_MAX} files at most. Left out: ${names(left)}.`, "bad");
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.isComposing) return;

@@ -132,6 +132,13 @@ function lines(text: string, names: Names, depth: number): ComponentChildren[] {
   const all = text.split("\n");
   for (let at = 0; at < all.length; at++) {
     const line = all[at]!;
+    // All that follows is quoted.
+    const rest = depth === 0 ? /^>>> ?(.*)$/s.exec(line) : null;
+    if (rest) {
+      flush();
+      out.push(<blockquote>{lines([rest[1]!, ...all.slice(at + 1)].join("\n"), names, 1)}</blockquote>);
+      return out;
+    }
     const quote = /^> ?(.*)$/.exec(line);
     if (quote && depth === 0 && line !== ">") {
       flush();

@@ -444,6 +444,15 @@ const lastChannel = new Map<Id, Id>();
 const fromHash = (): Id | null => /^#\/(\d{1,20})$/.exec(location.hash)?.[1] ?? null;
 const toHash = (id: Id | null): void => { if (fromHash() !== id) history.replaceState(null, "", id ? `#/${id}` : "#/"); };
 
+// A link, or the browser's Back.
+addEventListener("hashchange", () => {
+  const id = fromHash();
+  if (!id || !isReady.value || id === channelId.value) return;
+  if (channelOf(id)) return openChannel(id);
+  say("There is no channel at this address, or you cannot view it.", "bad");
+  toHash(channelId.value);
+});
+
 /** A guild or a thread that is opened as soon as it is there, unless somebody opens something else first. */
 let expected: Id | null = null;
 export function openGuildWhenThere(id: Id): void {
@@ -615,11 +624,19 @@ export async function sendMessage(id: Id, content: string, replyTo: Message | nu
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     there.items = there.items.map((item) => (item.id === draft.id ? { ...item, state: "failed", error: why } : item));
+    // After a reload the words are in the message box.
+    if (content && !sessionStorage.getItem(draftKey(id))) sessionStorage.setItem(draftKey(id), content);
   }
   touch(`messages:${id}`);
 }
 
-export function discard(message: Message): void { removeMessages(message.channel_id, [message.id]); }
+/** Where the browser keeps what was written in a channel and not sent. */
+export const draftKey = (id: Id): string => `guildhall.chat.draft.${id}`;
+
+export function discard(message: Message): void {
+  removeMessages(message.channel_id, [message.id]);
+  if (sessionStorage.getItem(draftKey(message.channel_id)) === message.content) sessionStorage.removeItem(draftKey(message.channel_id));
+}
 
 export async function editMessage(message: Message, content: string): Promise<void> {
   if (content === message.content) return;

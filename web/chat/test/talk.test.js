@@ -225,6 +225,33 @@ test("a file arrives", async () => {
   assert.equal(await got.text(), "eggs, flour");
 });
 
+test("files that do not fit into a message are named", async () => {
+  const files = Array.from({ length: 12 }, (_, n) => ({ name: `f${n + 1}.txt`, mimeType: "text/plain", buffer: Buffer.from("x") }));
+  await ana.locator("input[type=file]").setInputFiles(files);
+  await ana.getByText("A message has 10 files at most. Left out: f11.txt, f12.txt.").waitFor();
+  assert.equal(await ana.locator(".chosen-files li").count(), 10);
+  for (let n = 0; n < 10; n++) await ana.locator(".chosen-files button").first().click();
+});
+
+test("a quotation of all that follows", async () => {
+  await node.say(0, "before\n>>> quoted\nstill quoted");
+  const quotation = message(ana, "still quoted").locator("blockquote");
+  await quotation.waitFor();
+  assert.equal((await quotation.innerText()).trim(), "quoted\nstill quoted");
+});
+
+test("the page follows its address", async () => {
+  const [here, there] = node.demo.channel_ids;
+  await ana.evaluate((id) => { location.hash = `#/${id}`; }, there);
+  const other = (await node.rest("GET", `/channels/${there}`)).name, first = (await node.rest("GET", `/channels/${here}`)).name;
+  await ana.locator(".channel-head h2", { hasText: other }).waitFor();
+  await ana.evaluate(() => { location.hash = "#/999"; });
+  await ana.getByText("There is no channel at this address").waitFor();
+  await until("the address names the channel again", async () => (await ana.evaluate(() => location.hash)) === `#/${there}`);
+  await ana.evaluate((id) => { location.hash = `#/${id}`; }, here);
+  await ana.locator(".channel-head h2", { hasText: first }).waitFor();
+});
+
 test("the console is silent", () => {
   assert.deepEqual([ana.complaints, ben.complaints], [[], []]);
 });
