@@ -107,7 +107,10 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
     let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
     let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
     let values = parts.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::to_str);
-    let text = authorization_token(values).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
+    let text = authorization_token(values).map(|text| match text.split_once(' ') {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("Bearer") => key.trim(),
+        _ => text,
+    });
     if !v1.node.has_lease() && !is_about_this_node(parts) {
         return Err(V1Error::no_lease());
     }

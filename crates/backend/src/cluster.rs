@@ -72,13 +72,13 @@ impl From<NodeReport> for NodeBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Cluster)]
 pub(super) struct ClusterBody {
-    /// The nodes, by number. Only the answering one if it is alone.
+    /// The nodes, by number. Empty if the answering node is alone.
     nodes: Vec<NodeBody>,
     /// Whether the answering node belongs to a cluster.
     clustered: bool,
     /// Whether the answering node has a valid lease, and serves its guilds.
     serving: bool,
-    /// Guilds that the answering node owns.
+    /// Guilds that the answering node owns in its cluster. 0 if it is alone, and owns all.
     guilds: usize,
     /// Requests of the answering node that other nodes carry out now.
     requests_elsewhere: usize,

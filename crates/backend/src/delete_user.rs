@@ -246,7 +246,9 @@ fn done<T>(reply: Result<T, Refusal>) -> Result<Option<T>, Stopped> {
             | Refusal::UnknownMessage
             | Refusal::UnknownUser,
         ) => Ok(None),
-        Err(Refusal::Unavailable | Refusal::DiskFull | Refusal::Changed) => Err(Stopped::Later(StepFault::Guild)),
+        Err(Refusal::Unavailable | Refusal::DiskFull | Refusal::DatabaseAway | Refusal::Changed) => {
+            Err(Stopped::Later(StepFault::Guild))
+        }
         Err(refusal) => Err(Stopped::Failed(format!("A guild refused a step: {refusal}."))),
     }
 }

@@ -177,6 +177,17 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
+    /// As `/readyz` says it.
+    fn database_away() -> Self {
+        let error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The node does not reach its database: try again when /readyz answers 200. The request may have taken \
+             effect; PUT, DELETE and idempotency keys make it safe to repeat.",
+        );
+        Self { retry_after_ms: Some(1_000), ..error }
+    }
+
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let error = Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are invalid: see `errors`.");
         Self { errors, ..error }
@@ -212,6 +223,7 @@ impl From<Refusal> for V1Error {
             Refusal::UnknownUser => Self::not_found("user"),
             Refusal::Unavailable => Self::unavailable(),
             Refusal::DiskFull => Self::disk_full(),
+            Refusal::DatabaseAway => Self::database_away(),
             Refusal::Internal => Self::internal(),
             Refusal::Changed => {
                 Self::new(StatusCode::CONFLICT, "changed", "It was changed by others all the time: try again.")
@@ -219,8 +231,10 @@ impl From<Refusal> for V1Error {
             Refusal::InvalidForm(field) => {
                 let message = match field {
                     "parent_id" => "This is no category of the guild, or categories cannot be in one.",
+                    "id" => "A thread of the guild has this id: choose another one.",
                     "owner_id" => "The owner has to be a member of the guild: put the member first.",
-                    "system_channel_id" | "afk_channel_id" => "The guild has no such channel: put the channel first.",
+                    "system_channel_id" => "The guild has no text channel with this id: put the channel first.",
+                    "afk_channel_id" => "The guild has no voice channel with this id: put the channel first.",
                     "roles" => "The guild has no such role: put the role first.",
                     "type" => "A channel cannot become this, or cannot be made of this type.",
                     _ => "This field cannot have that value here.",
@@ -262,7 +276,10 @@ impl From<StoreError> for V1Error {
         if error.is_full() {
             return Self::disk_full();
         }
-        if !error.is_unreachable() && !matches!(error, StoreError::Contended { .. }) {
+        if error.is_unreachable() {
+            return Self::database_away();
+        }
+        if !matches!(error, StoreError::Contended { .. }) {
             tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
         }
         Self::unavailable()

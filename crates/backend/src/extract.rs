@@ -45,13 +45,13 @@ impl FieldErrors {
         }
     }
 
-    /// Checks a name: its length in characters without what is invisible at its ends, and that it is not blank.
+    /// Checks a name: its length in characters once it is cleaned, and that it is not blank.
     pub fn name(&mut self, field: &str, name: &str, min: usize, max: usize) {
-        let trimmed = name::trimmed(name);
-        if min > 0 && name::is_blank(trimmed) {
+        let name = name::cleaned(name);
+        if min > 0 && name::is_blank(&name) {
             self.add(field, "Must have a visible character.");
         } else {
-            self.text(field, trimmed, min, max);
+            self.text(field, &name, min, max);
         }
     }
 

@@ -229,10 +229,12 @@ impl Guild {
         if self.member(fields.owner_id).is_none() {
             return Err(Refusal::InvalidForm("owner_id").into());
         }
-        for (special, field) in
-            [(fields.system_channel_id, "system_channel_id"), (fields.afk_channel_id, "afk_channel_id")]
-        {
-            if special.is_some_and(|id| !self.structure.channels.contains_key(&id)) {
+        for (special, kind, field) in [
+            (fields.system_channel_id, ChannelType::Text, "system_channel_id"),
+            (fields.afk_channel_id, ChannelType::Voice, "afk_channel_id"),
+        ] {
+            let is_kind = |id| self.structure.channels.get(&id).is_some_and(|channel| channel.kind == kind);
+            if special.is_some_and(|id| !is_kind(id)) {
                 return Err(Refusal::InvalidForm(field).into());
             }
         }
@@ -264,6 +266,10 @@ impl Guild {
     }
 
     fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult<Upserted<Arc<Channel>>> {
+        // Its messages would be readable by whoever can view the channel.
+        if self.threads.get(wanted.id).is_some() {
+            return Err(Refusal::InvalidForm("id").into());
+        }
         let before = self.structure.channels.get(&wanted.id).cloned().map(|channel| self.with_newest_message(channel));
         if before.as_ref().is_some_and(|before| !may_become(before.kind, wanted.kind)) || !is_creatable(wanted.kind) {
             return Err(Refusal::InvalidForm("type").into());
@@ -510,7 +516,14 @@ impl Guild {
             _ => {}
         }
         let replica_update = self.newest_of_backend(now, rule, event);
-        let event = Event::of_backend(self.structure.id(), rule.clone(), event.clone());
+        // Messages of a voice channel need CONNECT, whoever sends them.
+        let rule = match rule {
+            AudienceRule::Channel(id) if event.is_about_messages() => {
+                self.structure.channels.get(id).map_or_else(|| rule.clone(), |channel| self.channel_rule(channel))
+            }
+            _ => rule.clone(),
+        };
+        let event = Event::of_backend(self.structure.id(), rule, event.clone());
         if let Some(id) = id {
             self.publications.record(now.instant, id);
         }

@@ -86,12 +86,20 @@ impl Guild {
             channel.name.clone_from(name);
         }
         if let Some(topic) = &patch.topic {
+            if topic.as_ref().is_some_and(|topic| topic.chars().count() > topic_chars_max(channel.kind)) {
+                return Err(Refusal::InvalidForm("topic").into());
+            }
             channel.topic.clone_from(topic);
         }
         channel.position = patch.position.unwrap_or(channel.position);
         channel.nsfw = patch.nsfw.unwrap_or(channel.nsfw);
         channel.rate_limit_per_user = patch.rate_limit_per_user.unwrap_or(channel.rate_limit_per_user);
-        channel.user_limit = patch.user_limit.unwrap_or(channel.user_limit);
+        if let Some(user_limit) = patch.user_limit {
+            if user_limit > user_limit_max(channel.kind) {
+                return Err(Refusal::InvalidForm("user_limit").into());
+            }
+            channel.user_limit = user_limit;
+        }
         if let Some(bitrate) = patch.bitrate.filter(|_| channel.kind.is_voice()) {
             channel.bitrate = bitrate;
         }
@@ -185,6 +193,10 @@ impl Guild {
                 (child.id, Arc::new(child))
             })
             .collect();
+        // Its viewers are sent the end of its stage while it is still theirs to view.
+        if let Ok(at) = self.stage_at(channel_id) {
+            self.end_stage(now, actor, at);
+        }
         self.forget_channel_threads(channel_id);
         self.write(Write::DeleteChannel(self.structure.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
@@ -213,7 +225,6 @@ impl Guild {
         for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
             *special = special.filter(|id| *id != channel_id);
         }
-        fields.stage_instances.retain(|stage| stage.channel_id != channel_id);
         if fields != *self.structure.guild {
             self.put_fields(now, fields);
         }
@@ -313,7 +324,8 @@ impl Guild {
         }
         for (was, is) in changes.into_values() {
             let changed = Permissions((was.allow.0 ^ is.allow.0) | (was.deny.0 ^ is.deny.0));
-            if !held.contains(changed) {
+            let needs_administrator = changed.contains(Permissions::MANAGE_ROLES);
+            if !held.contains(changed) || needs_administrator && !held.contains(Permissions::ADMINISTRATOR) {
                 return Err(Refusal::MissingPermissions);
             }
         }
@@ -326,6 +338,15 @@ impl Guild {
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
         if is_category && kind != ChannelType::Category { Ok(()) } else { Err(Refusal::InvalidForm("parent_id")) }
     }
+}
+
+/// Characters of a topic; in a forum it has the guidelines for posts.
+fn topic_chars_max(kind: ChannelType) -> usize {
+    if kind.holds_posts() { 4_096 } else { 1_024 }
+}
+
+fn user_limit_max(kind: ChannelType) -> u16 {
+    if kind == ChannelType::Stage { 10_000 } else { 99 }
 }
 
 /// Threads have those of their parents.

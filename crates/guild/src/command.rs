@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
-pub use refusal::{DISK_FULL, Refusal};
+pub use refusal::{DATABASE_AWAY, DISK_FULL, Refusal};
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
 pub use request::{ChannelReply, HistoryGrant, PublishReply, ReplyValue, Request, Upserted};
 pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};

@@ -12,8 +12,9 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::ResourcePayload;
-use guildhall_model::{AuditAction, Emoji, EmojiId, EventName, Guild as GuildFields};
+use guildhall_model::{AuditAction, Channel, Emoji, EmojiId, EventName, Guild as GuildFields, RoleId};
 use guildhall_stdx::Now;
+use std::sync::Arc;
 
 impl Guild {
     fn put_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
@@ -23,12 +24,45 @@ impl Guild {
         });
     }
 
+    fn need_emoji_roles(&self, roles: &[RoleId]) -> Result<(), Refusal> {
+        let is_known = |role: &RoleId| self.structure.roles.contains_key(role);
+        if roles.iter().all(is_known) { Ok(()) } else { Err(Refusal::InvalidForm("roles")) }
+    }
+
+    /// A deleted role restricts no emoji any more; one that had no other role is for all members.
+    pub(crate) fn forget_role_of_emojis(&mut self, now: Now, role_id: RoleId) {
+        let mut emojis = self.structure.guild.emojis.clone();
+        emojis.iter_mut().for_each(|emoji| emoji.roles.retain(|role| *role != role_id));
+        if emojis != self.structure.guild.emojis {
+            self.put_emojis(now, emojis);
+        }
+    }
+
+    /// Tags and reaction buttons of forums do not name an emoji that is gone.
+    fn forget_emoji_of_forums(&mut self, now: Now, id: EmojiId) {
+        let without = |channel: &Channel| {
+            let before = channel.forum.as_deref()?;
+            let mut forum = before.clone();
+            for tag in forum.available_tags.iter_mut().filter(|tag| tag.emoji_id == Some(id)) {
+                tag.emoji_id = None;
+            }
+            forum.default_reaction_emoji.take_if(|emoji| emoji.emoji_id == Some(id));
+            (forum != *before).then(|| Channel { forum: Some(Box::new(forum)), ..channel.clone() })
+        };
+        let changed: Vec<_> = self.structure.channels.values().filter_map(|channel| without(channel)).collect();
+        for channel in changed {
+            let channel = self.with_newest_message(Arc::new(channel));
+            self.put_channel(now, EventName::ChannelUpdate, channel);
+        }
+    }
+
     pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult<Box<Emoji>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need_to_create_expressions()?;
         if self.structure.guild.emojis.len() >= self.limits.emojis_max {
             return Err(Refusal::TooManyEmojis.into());
         }
+        self.need_emoji_roles(&new.roles)?;
         let emoji = Emoji {
             id: new.id.unwrap_or_else(|| self.next_id(now)),
             name: new.name.clone(),
@@ -59,6 +93,7 @@ impl Guild {
             emoji.name.clone_from(name);
         }
         if let Some(roles) = &patch.roles {
+            self.need_emoji_roles(roles)?;
             emoji.roles.clone_from(roles);
         }
         let emoji = emoji.clone();
@@ -77,6 +112,7 @@ impl Guild {
         guild_context.need_to_change_expression(emojis[at].user.as_ref().map(|user| user.id))?;
         let emoji = emojis.remove(at);
         self.put_emojis(now, emojis);
+        self.forget_emoji_of_forums(now, id);
         self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
         Ok(())
     }

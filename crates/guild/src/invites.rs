@@ -14,8 +14,8 @@ use crate::{
 };
 use guildhall_guild_protocol::{AudienceRule, GuildStructure, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
-    AuditAction, ChannelId, EventName, GuildResource, Invite, InviteCode, Member, Permissions, ResourceKey,
-    ResourceKind, User,
+    AuditAction, ChannelId, ChannelType, EventName, GuildResource, Invite, InviteCode, Member, Permissions,
+    ResourceKey, ResourceKind, User,
 };
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Guild {
     ) -> CommandResult<Box<InviteReply>> {
         let context = self.in_channel(now, actor, channel_id)?;
         context.need(Permissions::CREATE_INSTANT_INVITE)?;
-        if context.channel.kind.is_thread() {
+        if context.channel.kind.is_thread() || context.channel.kind == ChannelType::Category {
             return Err(Refusal::NotATextChannel.into());
         }
         let inviter = context.member.as_ref().map(|member| member.user.clone());

@@ -63,12 +63,12 @@ pub use backend::{
 };
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, DISK_FULL,
-    EmojiPatch, GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply,
-    NewBan, NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
-    NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction,
-    RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch,
-    WebhookPatch, WebhookPost, request,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, DATABASE_AWAY,
+    DISK_FULL, EmojiPatch, GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch,
+    MessageReply, NewBan, NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent,
+    NewSticker, NewThread, NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue,
+    Request, RoleAction, RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
+    Upserted, VoiceStatePatch, WebhookPatch, WebhookPost, request,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};

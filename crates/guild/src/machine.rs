@@ -43,7 +43,11 @@ use guildhall_model::{
     Role, SnowflakeGenerator, UserId,
 };
 use guildhall_stdx::{Instant, Now, Rng};
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 /// What became of a command.
 #[derive(Clone, Debug)]
@@ -164,8 +168,17 @@ impl Guild {
     pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
         let (threads, channels): (Vec<_>, Vec<_>) =
             record.channels.into_iter().partition(|channel| channel.kind.is_thread());
-        let last_message_ids: BTreeMap<_, _> =
+        let mut last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
+        // Of a forum it is the id of the newest post.
+        let forum_ids: BTreeSet<_> =
+            channels.iter().filter(|channel| channel.kind.holds_posts()).map(|channel| channel.id).collect();
+        for (post, forum_id) in threads.iter().filter_map(|thread| Some((thread, thread.parent_id?))) {
+            if forum_ids.contains(&forum_id) {
+                let newest = last_message_ids.entry(forum_id).or_insert(post.id.cast());
+                *newest = post.id.cast().max(*newest);
+            }
+        }
         let guild_id = record.guild.id;
         // Earlier versions stored what actors made of its looks.
         let of_today = |role: Role| match role.id == guild_id.cast() {

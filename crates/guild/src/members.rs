@@ -293,6 +293,7 @@ impl Guild {
         // While they are still a member, and relays know what they look like.
         self.take_from_threads(user_id);
         self.leave_voice(user_id);
+        self.forget_interest(now, user_id);
         self.write(Write::DeleteMember(self.structure.id(), user_id));
         self.forget_temporary(user_id);
         let sessions: Vec<_> = self.relays.user_sessions(user_id).map(|(key, _)| key).collect();

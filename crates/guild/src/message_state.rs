@@ -27,7 +27,8 @@ pub(crate) struct Messages {
     /// Messages of a channel below this one are deleted by retention.
     floors: BTreeMap<ChannelId, MessageId>,
     pub nonces: Nonces,
-    pub slow_mode: SlowMode,
+    /// Of messages and of threads: by `Limited`.
+    pub slow_mode: [SlowMode; 2],
 }
 
 impl Messages {
@@ -37,7 +38,7 @@ impl Messages {
             newest: Arc::new(newest),
             floors: BTreeMap::new(),
             nonces: Nonces::load(nonces),
-            slow_mode: SlowMode::default(),
+            slow_mode: Default::default(),
         }
     }
 
@@ -138,11 +139,12 @@ impl Messages {
     /// Removes expired nonces and ended waits, or part of them.
     pub fn sweep(&mut self, now: Instant) {
         self.nonces.sweep(now);
-        self.slow_mode.sweep(now);
+        self.slow_mode.iter_mut().for_each(|waits| waits.sweep(now));
     }
 
     /// Time at which `sweep` should be called even without other input.
     pub fn sweep_at(&self) -> Option<Instant> {
-        self.nonces.sweep_at().into_iter().chain(self.slow_mode.sweep_at()).min()
+        let waits = self.slow_mode.iter().filter_map(SlowMode::sweep_at);
+        self.nonces.sweep_at().into_iter().chain(waits).min()
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     command::{Actor, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal},
     machine::{CommandResult, Guild, Stop},
     record::Write,
+    slow_mode::Limited,
 };
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -144,7 +145,7 @@ impl Guild {
         {
             return Ok(reply);
         }
-        self.check_slow_mode(now, &context, author.user.id)?;
+        self.check_slow_mode(now, &context, author.user.id, Limited::Messages)?;
         let referenced = match new.reply_to {
             None => None,
             Some(reply_to) => match self.find_message((channel_id, reply_to.message_id))? {
@@ -305,14 +306,35 @@ impl Guild {
         Box::new(MessageReply { message: published, reactions: Vec::new(), referenced: referenced.map(Some) })
     }
 
-    fn check_slow_mode(&self, now: Now, context: &ChannelContext, author: UserId) -> Result<(), Refusal> {
+    pub(crate) fn check_slow_mode(
+        &self,
+        now: Now,
+        context: &ChannelContext,
+        author: UserId,
+        limited: Limited,
+    ) -> Result<(), Refusal> {
         let rate_limit_s = context.channel.rate_limit_per_user;
         if rate_limit_s == 0 || is_exempt_from_slow_mode(context) {
             return Ok(());
         }
-        match self.messages.slow_mode.wait_ms(now.instant, context.channel.id, author, rate_limit_s) {
+        match self.messages.slow_mode[limited as usize].wait_ms(now.instant, context.channel.id, author, rate_limit_s) {
             0 => Ok(()),
             retry_after_ms => Err(Refusal::SlowMode { retry_after_ms }),
+        }
+    }
+
+    /// The author's next message or thread there has to wait.
+    pub(crate) fn record_for_slow_mode(
+        &mut self,
+        now: Now,
+        context: &ChannelContext,
+        author: UserId,
+        limited: Limited,
+    ) {
+        let (channel, max) = (&context.channel, self.limits.slow_mode_entries_max);
+        if channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(context) {
+            let waits = &mut self.messages.slow_mode[limited as usize];
+            waits.record_sent(now.instant, channel.id, author, channel.rate_limit_per_user, max);
         }
     }
 
@@ -325,10 +347,7 @@ impl Guild {
         id: MessageId,
     ) {
         let (channel, user) = (context.channel.id, author.user.id);
-        if context.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(context) {
-            let (rate_limit_s, max) = (context.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
-            self.messages.slow_mode.record_sent(now.instant, channel, user, rate_limit_s, max);
-        }
+        self.record_for_slow_mode(now, context, user, Limited::Messages);
         if let Some(nonce) = nonce {
             self.messages.nonces.record(now.instant, user, channel, nonce, id, self.limits.nonces_max);
         }

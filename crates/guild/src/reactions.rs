@@ -14,7 +14,7 @@ use crate::{
     record::Write,
 };
 use guildhall_guild_protocol::{Payload, ReactionEvent, ReplicaUpdate};
-use guildhall_model::{ChannelId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
+use guildhall_model::{ChannelId, EventName, Member, MessageId, Permissions, ReactionEmoji, RoleId, UserId};
 use guildhall_stdx::Now;
 
 impl Guild {
@@ -42,7 +42,7 @@ impl Guild {
                 if message.reactions.len() >= reactions_max {
                     return Err(Refusal::TooManyReactions.into());
                 }
-                self.known_emoji(emoji)?
+                self.usable_emoji(emoji, &member)?
             }
         };
         self.write(Write::AddReaction(key.0, key.1, emoji.clone(), user_id));
@@ -63,11 +63,16 @@ impl Guild {
         Ok(())
     }
 
-    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. Direct
-    /// messages have none of their own, and take all.
-    fn known_emoji(&self, emoji: &ReactionEmoji) -> Result<ReactionEmoji, Refusal> {
+    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. One with roles
+    /// is for members who have one of them. Direct messages have no emoji of their own, and take all.
+    fn usable_emoji(&self, emoji: &ReactionEmoji, member: &Member) -> Result<ReactionEmoji, Refusal> {
         let Some(id) = emoji.id.filter(|_| !self.is_direct()) else { return Ok(emoji.clone()) };
         let own = self.structure.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;
+        let everyone: RoleId = self.structure.id().cast();
+        let is_allowed = |role: &RoleId| *role == everyone || member.roles.contains(role);
+        if !own.roles.is_empty() && !own.roles.iter().any(is_allowed) {
+            return Err(Refusal::MissingPermissions);
+        }
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }
 

@@ -137,6 +137,7 @@ impl Guild {
             let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(channel));
             self.publish(event, ReplicaUpdate::None);
         }
+        self.forget_role_of_emojis(now, role_id);
         self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
         Ok(())
     }

@@ -176,6 +176,22 @@ impl Guild {
         Ok(())
     }
 
+    /// Removes the interest of someone who leaves.
+    pub(crate) fn forget_interest(&mut self, now: Now, user_id: UserId) {
+        let follows = |event: &&Arc<ScheduledEvent>| event.followers.binary_search(&user_id).is_ok();
+        let followed: Vec<_> = self.structure.guild.scheduled_events.iter().filter(follows).cloned().collect();
+        for event in followed {
+            let mut events = self.structure.guild.scheduled_events.clone();
+            for kept in events.iter_mut().filter(|kept| kept.id == event.id) {
+                Arc::make_mut(kept).followers.retain(|follower| *follower != user_id);
+            }
+            let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
+            let payload = ResourcePayload::ScheduledEventUser { event_id: event.id, user_id };
+            let name = EventName::GuildScheduledEventUserRemove;
+            self.put_embedded(now, fields, event.channel_id, name, |_| payload);
+        }
+    }
+
     /// Adds or removes the actor's interest in a scheduled event.
     pub(crate) fn change_interest(
         &mut self,

@@ -1,17 +1,24 @@
-//! Slow mode: when each user may write into a channel again.
+//! Slow mode: when each user may write into a channel, or begin a thread there, again.
 //!
 //! Owns        `SlowMode`.
 //! Invariants  nothing here is stored: a reloaded guild starts without waits.
-//! Limits      `slow_mode_entries_max`; past it the wait that ends first is dropped.
+//! Limits      `slow_mode_entries_max` each for messages and threads; past it the wait that ends first is dropped.
 
 use crate::sweep::{SWEPT_MAX, Sweep};
 use guildhall_model::{ChannelId, UserId};
 use guildhall_stdx::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What slow mode limits: a user has one message and one thread per interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limited {
+    Messages,
+    Threads,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct SlowMode {
-    /// Time of the last message, and the end of the wait by the limit at that time.
+    /// Time of the last message or thread, and the end of the wait by the limit at that time.
     waits: BTreeMap<(ChannelId, UserId), (Instant, Instant)>,
     /// By end of the wait.
     in_order: BTreeSet<(Instant, ChannelId, UserId)>,
@@ -19,7 +26,7 @@ pub(crate) struct SlowMode {
 }
 
 impl SlowMode {
-    /// Milliseconds until `user` may write in `channel` again; 0: now.
+    /// Milliseconds until `user` may do so in `channel` again; 0: now.
     pub fn wait_ms(&self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16) -> u64 {
         let Some((sent, until)) = self.waits.get(&(channel, user)) else { return 0 };
         // A lowered limit applies at once.

@@ -62,12 +62,18 @@ impl Guild {
         let context = self.in_channel(now, actor, channel_id)?;
         let at = self.stage_at(channel_id)?;
         need_to_moderate(&context)?;
+        self.end_stage(now, actor, at);
+        Ok(())
+    }
+
+    /// Ends the stage at this place of the list.
+    pub(crate) fn end_stage(&mut self, now: Now, actor: Actor, at: usize) {
         let mut stages = self.structure.guild.stage_instances.clone();
         let stage = stages.remove(at);
+        let channel_id = stage.channel_id;
         let entry = NewEntry::new(AuditAction::StageInstanceDelete, stage.id).gone(audit::of_stage(&stage));
         self.put_stages(now, stages, EventName::StageInstanceDelete, stage);
         self.log(now, actor, entry.option("channel_id", channel_id));
-        Ok(())
     }
 
     fn stage_instance(&self, id: Id<()>, channel_id: ChannelId, content: &StageContent) -> StageInstance {
@@ -81,7 +87,7 @@ impl Guild {
         }
     }
 
-    fn stage_at(&self, channel_id: ChannelId) -> Result<usize, Refusal> {
+    pub(crate) fn stage_at(&self, channel_id: ChannelId) -> Result<usize, Refusal> {
         let stages = &self.structure.guild.stage_instances;
         stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)
     }

@@ -250,7 +250,8 @@ impl Multipart {
         let name = find("name").and_then(|name| String::from_utf8(name).ok()).ok_or(MultipartError::Malformed)?;
         let (filename, extended_filename) = (find("filename"), find("filename*"));
         let is_file = filename.is_some() || extended_filename.is_some();
-        if is_file || name == "file" || name.starts_with("files[") {
+        // Browsers give a name of a file to every part that is a `Blob`.
+        if is_file && name != "payload_json" || name == "file" || name.starts_with("files[") {
             let filename = filename.and_then(|name| String::from_utf8(name).ok());
             let filename = filename.or_else(|| extended(&extended_filename?));
             let content_type = field.content_type().map(ToString::to_string);

@@ -7,7 +7,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::DISK_FULL;
+use guildhall_guild::{DATABASE_AWAY, DISK_FULL};
 use guildhall_http_kit::{ErrorAnswer, FieldErrors, NOT_FOUND, OverQuota, over_quota};
 use guildhall_store::StoreError;
 
@@ -35,6 +35,9 @@ pub enum MediaError {
     /// The disk is full.
     #[error("503: Service Unavailable: {DISK_FULL}")]
     DiskFull,
+    /// The node does not reach its database.
+    #[error("503: Service Unavailable: {DATABASE_AWAY}")]
+    DatabaseAway,
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
     Store(StoreError),
@@ -56,7 +59,9 @@ impl MediaError {
             Self::Coded { status, .. } => (*status, 0),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
             Self::Form(_) => (StatusCode::BAD_REQUEST, 50035),
-            Self::OverQuota(_) | Self::Overloaded | Self::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::OverQuota(_) | Self::Overloaded | Self::DiskFull | Self::DatabaseAway => {
+                (StatusCode::SERVICE_UNAVAILABLE, 0)
+            }
             Self::Store(error) if error.is_passing() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
@@ -75,7 +80,7 @@ impl From<StoreError> for MediaError {
         if error.is_full() {
             Self::DiskFull
         } else if error.is_unreachable() {
-            Self::Overloaded
+            Self::DatabaseAway
         } else {
             Self::Store(error)
         }
@@ -111,6 +116,6 @@ pub trait CommandError {
 
 impl CommandError for MediaError {
     fn is_unsettled(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::DiskFull | Self::Store(_) | Self::Bug(_))
+        matches!(self, Self::Overloaded | Self::DiskFull | Self::DatabaseAway | Self::Store(_) | Self::Bug(_))
     }
 }

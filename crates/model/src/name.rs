@@ -6,16 +6,28 @@
 //!             (tests `n1_*`, `n2_*`)
 //! Not here    lengths: the forms.     Spec  docs/protocol/choices.md "Names".
 
-/// The name without white space and zero-width characters at both ends.
+/// The text without white space and zero-width characters at both ends; empty if it is blank.
 #[must_use]
-pub fn trimmed(name: &str) -> &str {
-    name.trim_matches(is_removed_at_ends)
+pub fn without_blank_ends(text: &str) -> &str {
+    if is_blank(text) { "" } else { text.trim_matches(is_removed_at_ends) }
+}
+
+/// The name without white space and zero-width characters at both ends, and on one line: each line break and tab inside
+/// becomes a space, other control characters go.
+#[must_use]
+pub fn cleaned(name: &str) -> String {
+    let on_one_line = |c: char| match c {
+        '\t'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
+        c if c.is_control() => None,
+        c => Some(c),
+    };
+    name.trim_matches(is_removed_at_ends).chars().filter_map(on_one_line).collect()
 }
 
 /// The same for accounts and members, whose names have no long gaps either: white space inside becomes one space.
 #[must_use]
-pub fn trimmed_of_person(name: &str) -> String {
-    trimmed(name).split(char::is_whitespace).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+pub fn cleaned_of_person(name: &str) -> String {
+    cleaned(name).split(char::is_whitespace).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether nothing of the text is visible.
@@ -75,19 +87,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ends_are_trimmed() {
-        let check = |name: &str, expected: &str| assert_eq!(trimmed(name), expected, "{name:?}");
+    fn ends_are_trimmed_and_lines_joined() {
+        let check = |name: &str, expected: &str| assert_eq!(cleaned(name), expected, "{name:?}");
         check("  a  ", "a");
         check("\u{3000}\u{200b}a b\u{a0}\n\u{feff}", "a b");
         check("\u{2066}a\u{2069}", "a");
         check(" \u{2060} ", "");
+        check("a\nb\tc\r\nd\u{2028}e\u{85}f", "a b c  d e f");
+        check("a\0b\u{1b}[1m\u{7f}c\u{9b}d", "ab[1mcd");
         // These belong to what is before them.
         check("❤\u{fe0f}", "❤\u{fe0f}");
         check(
             "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} ",
             "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
         );
-        assert_eq!(trimmed_of_person(" a \t\u{a0} b\u{200b} "), "a b");
+        assert_eq!(cleaned_of_person(" a \t\u{a0} b\0c\u{200b} "), "a bc");
     }
 
     #[test]
@@ -135,16 +149,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn n1_cleaning_is_idempotent(name in "[ a\u{200b}\u{2060}\u{a0}\u{fe0f}]{0,12}") {
-            prop_assert_eq!(trimmed(trimmed(&name)), trimmed(&name));
-            let person = trimmed_of_person(&name);
-            prop_assert_eq!(trimmed_of_person(&person), person);
+        fn n1_cleaning_is_idempotent(name in "[ a\u{200b}\u{2060}\u{a0}\u{fe0f}\n\u{0}\u{2028}]{0,12}") {
+            let channel = cleaned(&name);
+            prop_assert_eq!(cleaned(&channel), channel);
+            let person = cleaned_of_person(&name);
+            prop_assert_eq!(cleaned_of_person(&person), person);
         }
 
         #[test]
-        fn n2_what_is_visible_stays(name in "\\PC{0,12}") {
-            prop_assert!(is_blank(&name) || !is_blank(trimmed(&name)));
-            prop_assert!(is_blank(&name) || !is_blank(&trimmed_of_person(&name)));
+        fn n2_what_is_visible_stays(name in "(\\PC|[\n\u{0}\u{2029}]){0,12}") {
+            prop_assert!(is_blank(&name) || !is_blank(&cleaned(&name)));
+            prop_assert!(is_blank(&name) || !is_blank(&cleaned_of_person(&name)));
         }
     }
 }

@@ -107,7 +107,13 @@ impl MadeToday {
 }
 
 fn refusal_of(error: StoreError) -> Refusal {
-    if error.is_full() { Refusal::DiskFull } else { Refusal::Unavailable }
+    if error.is_full() {
+        Refusal::DiskFull
+    } else if error.is_unreachable() {
+        Refusal::DatabaseAway
+    } else {
+        Refusal::Unavailable
+    }
 }
 
 impl Node {

@@ -337,13 +337,13 @@ impl Node {
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
-    /// The reason of a refused write, if the node knows it.
+    /// The reason of a refusal, if the node knows it.
     fn explain<T>(&self, may_write: bool, answer: Result<T, Refusal>) -> Result<T, Refusal> {
-        match answer {
-            Err(Refusal::Unavailable) if may_write && self.writes_stopped() == Some(WritesStopped::Full) => {
-                Err(Refusal::DiskFull)
-            }
-            answer => answer,
+        match (answer, self.writes_stopped()) {
+            (Err(Refusal::Unavailable), Some(WritesStopped::Full)) if may_write => Err(Refusal::DiskFull),
+            // Guilds that are not in memory cannot be read either.
+            (Err(Refusal::Unavailable), Some(WritesStopped::Unreachable)) => Err(Refusal::DatabaseAway),
+            (answer, _) => answer,
         }
     }
 
@@ -352,7 +352,7 @@ impl Node {
     ///
     /// # Errors
     /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
-    /// not be made durable, then `DiskFull` if that is why. In the last case they may have been made all the same: read
+    /// not be made durable, then `DiskFull` or `DatabaseAway` if that is why. In the last case they may have been made all the same: read
     /// before trying again.
     pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
         self.run(guild_id, actor, request.into_command()).await.and_then(reply_to::<R>)
@@ -438,7 +438,8 @@ impl Node {
     /// Why commands that write are refused; none if they are not.
     #[must_use]
     pub fn writes_stopped(&self) -> Option<WritesStopped> {
-        self.inner.writes.stopped()
+        let is_away = || self.inner.store.is_away().then_some(WritesStopped::Unreachable);
+        self.inner.writes.stopped().or_else(is_away)
     }
 
     /// Completes when a guild worker has panicked outside of a guild: its guilds are served no more, so the process

@@ -26,7 +26,7 @@ faults! {
         "claims" Claims "the token's claims cannot be read: `exp` must be a number, and the claim of the account must be there",
         "issuer" Issuer "the token's `iss` is not auth.jwt_issuer",
         "audience" Audience "the token's `aud` does not contain auth.jwt_audience",
-        "subject" Subject "the token's subject claim is not the id of an account (digits, above 0 and below 2^63), and no account was made for it: see auth.jwt_subject_kind and auth.jwt_create_accounts",
+        "subject" Subject "the token's subject claim names no account, and none was made for it: by auth.jwt_subject_kind it is an id (digits, above 0 and below 2^63) or an external id (1 to 128 printable ASCII characters without spaces); see auth.jwt_create_accounts",
         "unknown_account" UnknownAccount "the token is good, but its account does not exist: PUT it below /v1/users first, or see auth.jwt_create_accounts",
         "account_rate" AccountRate "the account would be made now, and auth.jwt_accounts_per_minute_max accounts were: come back later",
         "bot_account" BotAccount "the token stands for a bot: bots need a bot token, which POST …/tokens of the account mints",

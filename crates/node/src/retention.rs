@@ -156,8 +156,8 @@ impl Node {
         let command = Command::ExpireMessages(age.channel_id, before);
         match self.command(age.guild_id, Actor::System, command).await {
             Ok(_) => {}
-            // The guild is overloaded or its disk is full: the next pass tries again.
-            Err(Refusal::Unavailable | Refusal::DiskFull) => {
+            // The guild is overloaded or cannot be written: the next pass tries again.
+            Err(Refusal::Unavailable | Refusal::DiskFull | Refusal::DatabaseAway) => {
                 tracing::warn!(channel_id = %age.channel_id, "expired messages of a channel were left for the next pass");
                 return Ok(0);
             }

@@ -526,9 +526,13 @@ pub fn authorization_token<'a, E>(mut values: impl Iterator<Item = Result<&'a st
     }
 }
 
-/// The token without the prefix of REST.
+/// The token without the scheme of REST, in any case and with one or more spaces behind it (RFC 9110 §11).
 fn bare(token: &str) -> &str {
-    token.strip_prefix("Bot ").or_else(|| token.strip_prefix("Bearer ")).unwrap_or(token)
+    let is_scheme = |word: &str| ["Bot", "Bearer"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+    match token.split_once(' ') {
+        Some((scheme, rest)) if is_scheme(scheme) => rest.trim_start_matches(' '),
+        _ => token,
+    }
 }
 
 /// Form of a token.

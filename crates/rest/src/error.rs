@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{DISK_FULL, Refusal};
+use guildhall_guild::{DATABASE_AWAY, DISK_FULL, Refusal};
 use guildhall_http_kit::{BodyFault, ErrorAnswer, FieldError, FieldErrors, NOT_FOUND, OverQuota, Retry, over_quota};
 use guildhall_media::{CommandError, MediaError};
 use guildhall_store::StoreError;
@@ -87,6 +87,9 @@ pub(crate) enum ApiError {
     /// The disk is full.
     #[error("503: Service Unavailable: {DISK_FULL}")]
     DiskFull,
+    /// The node does not reach its database.
+    #[error("503: Service Unavailable: {DATABASE_AWAY}")]
+    DatabaseAway,
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
     Store(StoreError),
@@ -128,7 +131,7 @@ impl ApiError {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
             }
             Self::Coded { status, code, .. } => (*status, *code),
-            Self::Overloaded | Self::DiskFull | Self::NoLease | Self::OverQuota(_) => {
+            Self::Overloaded | Self::DiskFull | Self::DatabaseAway | Self::NoLease | Self::OverQuota(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, 0)
             }
             Self::Store(error) if error.is_passing() => (StatusCode::SERVICE_UNAVAILABLE, 0),
@@ -153,7 +156,7 @@ impl CommandError for ApiError {
     fn is_unsettled(&self) -> bool {
         match self {
             Self::Refused(Refusal::Unavailable | Refusal::Internal) => true,
-            Self::Overloaded | Self::DiskFull | Self::Store(_) | Self::Bug(_) => true,
+            Self::Overloaded | Self::DiskFull | Self::DatabaseAway | Self::Store(_) | Self::Bug(_) => true,
             Self::Media(error) => error.is_unsettled(),
             _ => false,
         }
@@ -176,6 +179,7 @@ impl From<Refusal> for ApiError {
             }
             Refusal::Unavailable => Self::Overloaded,
             Refusal::DiskFull => Self::DiskFull,
+            Refusal::DatabaseAway => Self::DatabaseAway,
             other => Self::Refused(other),
         }
     }
@@ -187,7 +191,7 @@ impl From<StoreError> for ApiError {
         if error.is_full() {
             Self::DiskFull
         } else if error.is_unreachable() {
-            Self::Overloaded
+            Self::DatabaseAway
         } else {
             Self::Store(error)
         }
@@ -274,6 +278,9 @@ mod tests {
                           "code": 0});
         check(Refusal::DiskFull, 503, full.clone()).await;
         check(StoreError::Full(None), 503, full).await;
+        let away = json!({"message": "503: Service Unavailable: the database cannot be reached: writes are refused, and \
+                          what is not in memory cannot be read", "code": 0});
+        check(Refusal::DatabaseAway, 503, away).await;
         let reply = json!({"message": "Invalid Form Body", "code": 50035, "errors":
             {"message_reference": {"_errors": [{"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}]}}});
         check(Refusal::UnknownReference, 400, reply).await;

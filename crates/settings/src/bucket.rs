@@ -57,7 +57,7 @@ impl Value for BucketUrl {
         Self::parse(raw.text()?)
     }
     fn expected((): &()) -> String {
-        "s3://bucket or s3://bucket/prefix, with letters, digits, - and _ in the prefix".to_owned()
+        "s3://bucket or s3://bucket/prefix: the bucket has 3 to 63 of a-z, 0-9, - and ., the prefix letters, digits, - and _".to_owned()
     }
     fn to_toml(&self) -> Option<String> {
         Some(quote(&self.to_string()))

@@ -11,6 +11,8 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     Default,
+    /// A default of this command, instead of the setting's own.
+    Command(String),
     /// A line of the file, from 1.
     File(PathBuf, usize),
     /// An environment variable.
@@ -23,6 +25,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Command(name) => write!(f, "default of {name}"),
             Self::File(path, line) => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => write!(f, "environment variable {name}"),
             Self::Flag(name) => write!(f, "command line, {name}"),
@@ -96,7 +99,7 @@ impl RawConfig {
     /// Reads the sources from the weakest to the strongest.
     pub fn read(sources: &Sources) -> Self {
         let mut raw = Self::default();
-        raw.put_flags(&sources.defaults, |_| Origin::Default);
+        raw.put_flags(&sources.defaults, Origin::Command);
         raw.read_file(sources);
         let ours = sources.environment.iter().filter_map(|(name, value)| {
             name.strip_prefix(VARIABLE_PREFIX).map(|rest| (name, rest.to_ascii_lowercase(), value))

@@ -89,7 +89,8 @@ fn parse(b: &[u8]) -> Option<Timestamp> {
         _ => ((0, 0), rest),
     };
     let days = days_from_civil(y, mo, d);
-    if civil_from_days(days) != (y, mo, d) || h > 23 || mi > 59 || s > 60 {
+    // Many clients have no year 0: Python's `datetime` begins with year 1.
+    if y < 1 || civil_from_days(days) != (y, mo, d) || h > 23 || mi > 59 || s > 60 {
         return None;
     }
     let unix_ms = days * DAY_MS + ((h * 60 + mi - offset_min(rest)?) * 60 + s) * 1000 + ms;

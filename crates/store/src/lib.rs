@@ -32,8 +32,8 @@ pub use picture::{
 pub use postgres::{Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres};
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
-    DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
-    backup_database, inspect,
+    DATABASE_FILE, DataDir, Inspection, LOCK_FILE, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous,
+    WriterCounts, backup_database, inspect,
 };
 pub use token::{TokenHash, TokenRecord};
 

@@ -6,7 +6,10 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{Bits, Snowflake, nullable},
 };
-use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind, name::trimmed};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind,
+    name::{cleaned, without_blank_ends},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -122,12 +125,12 @@ impl Check for ChannelPut {
 impl ChannelPut {
     pub fn into_channel(self, id: ChannelId, guild_id: GuildId) -> Channel {
         let kind = ChannelType::from_wire(self.kind).unwrap_or(ChannelType::Text);
-        let plain = Channel::new(id, guild_id, kind, trimmed(&self.name));
+        let plain = Channel::new(id, guild_id, kind, &cleaned(&self.name));
         Channel {
             position: self.position,
             overwrites: self.permission_overwrites.into_iter().map(Into::into).collect(),
             parent_id: self.parent_id.map(Snowflake::id),
-            topic: self.topic,
+            topic: self.topic.as_deref().map(without_blank_ends).filter(|topic| !topic.is_empty()).map(str::to_owned),
             nsfw: self.nsfw,
             rate_limit_per_user: self.rate_limit_per_user,
             bitrate: if kind.is_voice() && self.bitrate == 0 { plain.bitrate } else { self.bitrate },

@@ -7,7 +7,7 @@ use crate::{
     types::{AnyId, Snowflake, nullable},
 };
 use guildhall_guild::GuildReply;
-use guildhall_model::{Guild, GuildId, UserId, name::trimmed};
+use guildhall_model::{Guild, GuildId, UserId, name::cleaned};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -98,7 +98,7 @@ impl GuildPut {
         }
         Guild {
             id,
-            name: trimmed(&self.name).to_owned(),
+            name: cleaned(&self.name),
             icon: self.icon,
             splash: before.and_then(|before| before.splash.clone()),
             discovery_splash: before.and_then(|before| before.discovery_splash.clone()),

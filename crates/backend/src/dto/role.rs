@@ -5,7 +5,7 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{Bits, Snowflake},
 };
-use guildhall_model::{Role, RoleId, name::trimmed};
+use guildhall_model::{Role, RoleId, name::cleaned};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -94,7 +94,7 @@ impl RolePut {
     pub fn into_role(self, id: RoleId) -> Role {
         Role {
             id,
-            name: trimmed(&self.name).to_owned(),
+            name: cleaned(&self.name),
             color: self.color,
             hoist: self.hoist,
             position: self.position,

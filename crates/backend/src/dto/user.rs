@@ -8,7 +8,7 @@ use crate::{
 };
 use guildhall_model::{
     User, UserId,
-    name::{is_blank, trimmed_of_person},
+    name::{cleaned_of_person, is_blank},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -80,7 +80,7 @@ impl UserPut {
     pub fn into_user(self, id: UserId) -> User {
         User {
             id,
-            username: trimmed_of_person(&self.username),
+            username: cleaned_of_person(&self.username),
             discriminator: self.discriminator,
             global_name: self.global_name.as_deref().and_then(display_name),
             avatar: self.avatar,
@@ -94,7 +94,7 @@ impl UserPut {
 
 /// A display name; none if it is blank.
 pub(super) fn display_name(name: &str) -> Option<String> {
-    (!is_blank(name)).then(|| trimmed_of_person(name))
+    (!is_blank(name)).then(|| cleaned_of_person(name))
 }
 
 impl From<&User> for UserPut {

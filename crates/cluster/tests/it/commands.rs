@@ -509,6 +509,7 @@ pub fn refusals() -> Vec<Refusal> {
         Changed => Refusal::Changed;
         Unavailable => Refusal::Unavailable;
         DiskFull => Refusal::DiskFull;
+        DatabaseAway => Refusal::DatabaseAway;
         Internal => Refusal::Internal;
     }
 }

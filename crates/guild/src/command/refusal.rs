@@ -16,6 +16,9 @@ const FIELD_NAMES_MAX: usize = 256;
 const FIELD_NAME_BYTES_MAX: usize = 64;
 /// What a full disk means to callers.
 pub const DISK_FULL: &str = "the disk is full: writes are refused, reads and deletions continue";
+/// Why a node without its database refuses most of its requests.
+pub const DATABASE_AWAY: &str =
+    "the database cannot be reached: writes are refused, and what is not in memory cannot be read";
 const OTHER_FIELD: FieldName = "request";
 
 static FIELD_NAMES: Mutex<BTreeSet<FieldName>> = Mutex::new(BTreeSet::new());
@@ -221,6 +224,9 @@ pub enum Refusal {
     /// As `Unavailable`, because the disk is full. The node of the caller says so; guilds and other nodes do not.
     #[error("{DISK_FULL}")]
     DiskFull,
+    /// As `Unavailable`, because the node does not reach its database. Only the node of the caller says so.
+    #[error("{DATABASE_AWAY}")]
+    DatabaseAway,
     /// The guild's reply has another type than the request names: a bug. The command may have been applied.
     #[error("500: Internal Server Error")]
     Internal,
@@ -289,7 +295,7 @@ impl Refusal {
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
             Self::Changed => (409, 0),
-            Self::Unavailable | Self::DiskFull => (503, 0),
+            Self::Unavailable | Self::DiskFull | Self::DatabaseAway => (503, 0),
             Self::Internal => (500, 0),
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     command::{Actor, MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
     machine::{CommandResult, Guild, Stop},
     record::Write,
+    slow_mode::Limited,
 };
 use guildhall_guild_protocol::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
@@ -41,6 +42,8 @@ impl Guild {
             _ => Permissions::CREATE_PUBLIC_THREADS,
         })?;
         self.need_room_for_thread()?;
+        let owner = parent.author()?;
+        self.check_slow_mode(now, &parent, owner.user.id, Limited::Threads)?;
         let starter = match new.from {
             Some(message_id) => {
                 parent.need_history()?;
@@ -66,7 +69,6 @@ impl Guild {
         }
         let may_manage = parent.can(Permissions::MANAGE_THREADS);
         let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, may_manage)?;
-        let owner = parent.author()?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
         let thread_id: ChannelId = match new.from {
@@ -74,6 +76,7 @@ impl Guild {
             None => self.next_id(now),
         };
         let entry = self.add_thread(now, &parent, (thread_id, kind), new, applied_tags, (owner.user.id, true));
+        self.record_for_slow_mode(now, &parent, owner.user.id, Limited::Threads);
         let mut began_from = None;
         if let Some(starter) = starter {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
@@ -164,6 +167,9 @@ impl Guild {
         let members: Members = Arc::new(own.iter().map(|own| (own.user_id, *own)).collect());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
         self.threads.add(now, entry.clone());
+        if let Some((forum_id, post_id)) = self.structure.newest_post(&entry.channel) {
+            self.messages.set_newest(forum_id, post_id);
+        }
         self.write(Write::PutChannel(entry.channel.clone()));
         if let Some(own) = own {
             self.put_resource(GuildResource::ThreadMember(own));

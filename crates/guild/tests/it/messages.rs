@@ -216,6 +216,36 @@ fn slow_mode() {
     assert_eq!(world.guild.next_deadline(), None, "all is forgotten");
 }
 
+/// Upstream: a message and a thread in each interval.
+#[test]
+fn slow_mode_limits_threads_and_posts() {
+    for kind in [ChannelType::Text, ChannelType::Forum] {
+        let mut world = World::populated();
+        let channel = world.channel(new_channel("slow", kind));
+        let patch = ChannelPatch { rate_limit_per_user: Some(10), ..ChannelPatch::default() };
+        world.system(Command::UpdateChannel(channel, Box::new(patch)));
+        world.grant(EVE, Permissions::BYPASS_SLOWMODE, 1);
+        let begin = |world: &mut World, user_id| {
+            let new = NewThread {
+                name: "t".to_owned(),
+                kind: Some(ChannelType::PublicThread),
+                message: (kind == ChannelType::Forum).then(|| Box::new(text("first"))),
+                ..NewThread::default()
+            };
+            world.by(user_id, Command::CreateThread(channel, Box::new(new))).map(|_| ())
+        };
+        assert_eq!(begin(&mut world, ANA), Ok(()));
+        assert_eq!(begin(&mut world, ANA), Err(Refusal::SlowMode { retry_after_ms: 10_000 }));
+        assert_eq!(begin(&mut world, BOB), Ok(()), "others may");
+        if kind == ChannelType::Text {
+            world.say(ANA, channel, "messages are counted apart");
+        }
+        world.pass_ms(10_000);
+        assert_eq!(begin(&mut world, ANA), Ok(()));
+        assert_eq!([begin(&mut world, EVE), begin(&mut world, EVE)], [Ok(()), Ok(())]);
+    }
+}
+
 #[test]
 fn slow_mode_of_a_thread_has_the_same_exemption() {
     let mut world = World::populated();

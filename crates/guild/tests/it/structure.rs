@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{
     Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, Outcome,
-    Refusal, Reply, RolePatch,
+    Refusal, Reply, RolePatch, StageContent,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_model::{
@@ -315,6 +315,34 @@ fn a_guild_forgets_its_special_channels() {
 }
 
 #[test]
+fn limits_of_a_channel_follow_its_type() {
+    let mut world = World::populated();
+    let [text, forum, voice, stage] = [ChannelType::Text, ChannelType::Forum, ChannelType::Voice, ChannelType::Stage]
+        .map(|kind| world.channel(new_channel("limited", kind)));
+    let topic = |chars| ChannelPatch { topic: Some(Some("é".repeat(chars))), ..ChannelPatch::default() };
+    let users = |max| ChannelPatch { user_limit: Some(max), ..ChannelPatch::default() };
+    let mut update = |id, patch| world.by(OWNER, Command::UpdateChannel(id, Box::new(patch))).map(|_| ());
+    assert_eq!(update(text, topic(1_024)), Ok(()));
+    assert_eq!(update(text, topic(1_025)), Err(Refusal::InvalidForm("topic")));
+    assert_eq!(update(forum, topic(4_096)), Ok(()));
+    assert_eq!(update(voice, users(99)), Ok(()));
+    assert_eq!(update(voice, users(100)), Err(Refusal::InvalidForm("user_limit")));
+    assert_eq!(update(stage, users(10_000)), Ok(()));
+}
+
+#[test]
+fn the_stage_of_a_deleted_channel_ends_before_the_channel() {
+    let mut world = World::populated();
+    let stage = world.channel(new_channel("stage", ChannelType::Stage));
+    let content = StageContent { topic: "talk".to_owned(), privacy_level: 2, guild_scheduled_event_id: None };
+    world.by(OWNER, Command::CreateStage(stage, Box::new(content))).unwrap();
+    world.sent.clear();
+    world.by(OWNER, Command::DeleteChannel(stage)).unwrap();
+    assert_eq!(world.event_names(), [EventName::StageInstanceDelete, EventName::ChannelDelete]);
+    assert!(world.store.guild.as_ref().expect("it is there").stage_instances.is_empty());
+}
+
+#[test]
 fn f3_overwrites() {
     let mut world = World::populated();
     let channel = world.text_channel();
@@ -339,6 +367,12 @@ fn f3_overwrites() {
     check(BOB, over(of_role, Permissions::NONE, Permissions::MANAGE_MESSAGES), Err(Refusal::MissingPermissions));
     check(BOB, over(OverwriteKind::Role(RoleId::new(77)), send, Permissions::NONE), Err(Refusal::UnknownRole));
     check(OWNER, over(of_role, Permissions::MANAGE_MESSAGES, Permissions::NONE), Ok(()));
+    // Whoever may give MANAGE_ROLES in a channel gives all else: administrators alone, as upstream.
+    let manages = Permissions::MANAGE_ROLES;
+    check(BOB, over(OverwriteKind::Member(ANA), send | manages, Permissions::NONE), Err(Refusal::MissingPermissions));
+    check(BOB, over(OverwriteKind::Member(ANA), send, manages), Err(Refusal::MissingPermissions));
+    check(OWNER, over(OverwriteKind::Member(ANA), send | manages, Permissions::NONE), Ok(()));
+    check(OWNER, over(OverwriteKind::Member(ANA), send, Permissions::NONE), Ok(()));
     // Taking away what one does not hold is handing out as well.
     check(BOB, over(of_role, Permissions::NONE, Permissions::NONE), Err(Refusal::MissingPermissions));
     assert_eq!(world.store.channels[&channel].overwrites.len(), 2, "one for each target");

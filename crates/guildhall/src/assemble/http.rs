@@ -14,7 +14,7 @@ use crate::{
 };
 use axum::Router;
 use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};
-use guildhall_guild::DISK_FULL;
+use guildhall_guild::{DATABASE_AWAY, DISK_FULL};
 use guildhall_http_kit::{RestAccount, observe, ops_router};
 use guildhall_media::files_router;
 use guildhall_node::{Node, WritesStopped};
@@ -202,7 +202,6 @@ impl Routes<'_> {
 
 /// What `/readyz` says.
 fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<(), &'static str> {
-    const AWAY: &str = "the database cannot be reached: writes are refused, and what is not in memory cannot be read";
     if !is_ready.load(Ordering::Acquire) {
         return Err("the node is starting or stopping");
     }
@@ -215,9 +214,8 @@ fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<()
         );
     }
     match node.writes_stopped() {
-        Some(WritesStopped::Unreachable) => Err(AWAY),
+        Some(WritesStopped::Unreachable) => Err(DATABASE_AWAY),
         Some(WritesStopped::Full) => Err(DISK_FULL),
-        None if store.is_away() => Err(AWAY),
         None => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! `guildhall config`: the configuration, explained.
 
-use super::{Common, Failure, load_config, say};
+use super::{Common, Failure, load_config, say, serve::need_no_demo};
 use crate::{exposure::exposed, preflight};
 use clap::{Args, Subcommand};
 use guildhall_settings::{Sources, default_toml, effective_toml, read_file};
@@ -49,6 +49,7 @@ enum What {
 /// Prints the settings if a node could start with them. Opens every file that they name, as `serve` does.
 fn check(sources: &Sources) -> Result<(), Failure> {
     let loaded = load_config(sources)?;
+    need_no_demo(&loaded.config)?;
     preflight::check(&loaded.config).map_err(|error| Failure::Usage(error.into()))?;
     exposed(&loaded).iter().for_each(|exposed| eprintln!("warning: {exposed}"));
     say(&effective_toml(&loaded));

@@ -88,16 +88,16 @@ pub(super) async fn run(
     ]);
     let read = || {
         let mut sources = args.common.sources(environment.clone(), flags.clone(), false)?;
-        sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
+        sources.defaults.push(Flag::new(COMMAND, "store.dir", DEMO_STORE_DIR));
         // The community is invented, so its metrics are no secret.
-        sources.defaults.push(Flag::new("", "server.metrics", "open"));
+        sources.defaults.push(Flag::new(COMMAND, "server.metrics", "open"));
         // The community is invented, so its chat page may give an account to any visitor.
-        sources.defaults.push(Flag::new("", "server.chat", "demo"));
+        sources.defaults.push(Flag::new(COMMAND, "server.chat", "demo"));
         // Small enough that the guild which is not on the screen is passive: the chat page shows what that saves.
-        sources.defaults.push(Flag::new("", "limits.passive_above_members", "49"));
+        sources.defaults.push(Flag::new(COMMAND, "limits.passive_above_members", "49"));
         // On a terminal the address comes first, and no line of the log before it.
         if io::stderr().is_terminal() {
-            sources.defaults.push(Flag::new("", "log.level", "warn"));
+            sources.defaults.push(Flag::new(COMMAND, "log.level", "warn"));
         }
         load_config(&sources)
     };
@@ -124,6 +124,9 @@ pub(super) async fn run(
     running.end(has_failed).await?;
     Ok(())
 }
+
+/// Whose defaults these are, in reports.
+const COMMAND: &str = "guildhall demo";
 
 /// Starts the node and seeds the demo. The node reports ready once the demo is complete.
 async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(RunningNode, Demo)> {

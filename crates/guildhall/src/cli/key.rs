@@ -2,7 +2,7 @@
 
 use super::{
     Failure,
-    offline::{self, OfflineArgs},
+    offline::{self, Need, OfflineArgs},
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -21,8 +21,8 @@ Examples:
   # Revoke a key:
   guildhall key revoke 1100000000000000042
 
-Scopes: read, write, publish, tokens, sessions, keys; `all` for every one of
-them. Standard output has the key and nothing else; its id goes to standard
+Scopes: read, write, publish, tokens, sessions, keys, lab; `all` for every one
+of them. Standard output has the key and nothing else; its id goes to standard
 error. The node must not run: the data directory (--data, or store.dir)
 belongs to one process. While it runs, POST, GET and DELETE /v1/keys do the
 same, with a key that has the scope `keys`.";
@@ -82,7 +82,8 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let instead = "ask it (POST, GET, DELETE /v1/keys), or stop it first";
-    offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
+    let need = if matches!(args.what, What::Create { .. }) { Need::Nothing } else { Need::Database };
+    offline::run(args.offline, environment, (instead, need), async |node| execute(node, args.what).await).await
 }
 
 /// Executes the command, and returns the text for standard output.
@@ -111,5 +112,15 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
             true => Ok("revoked\n".to_owned()),
             false => bail!("there is no key {id}: `guildhall key list` shows those there are"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_all_scopes() {
+        assert!(Scope::ALL.iter().all(|scope| HELP.contains(scope.as_str())), "{HELP}");
     }
 }

@@ -127,10 +127,10 @@ impl Command {
 #[command(next_help_heading = "Configuration")]
 pub struct Common {
     /// Read settings from this TOML file [default: $GUILDHALL_CONFIG, else ./guildhall.toml if it exists]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     /// Set any setting; may be repeated
-    #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_set)]
+    #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_set, global = true)]
     set: Vec<(String, String)>,
     /// Format of log lines: text or json
     #[arg(long, value_name = "FORMAT")]

@@ -10,10 +10,11 @@ use crate::{
     start_error::StartError,
     wiring::NoPartitions,
 };
+use anyhow::ensure;
 use clap::Args;
 use guildhall_node::Node;
-use guildhall_settings::DatabaseCheck;
-use guildhall_store::StoreError;
+use guildhall_settings::{DATABASE_FILE, Database, DatabaseCheck, StoreConfig};
+use guildhall_store::{LOCK_FILE, StoreError};
 use std::sync::Arc;
 
 /// How long a command waits for a node that ends on the same PostgreSQL database.
@@ -29,15 +30,41 @@ pub(super) struct OfflineArgs {
     common: Common,
 }
 
+/// Whether a command may make the database: before the first start of a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Database,
+    Nothing,
+}
+
+/// Otherwise a command would make a new database beside the node's, which no node ever opens.
+fn refuse_folder_without_database(store: &StoreConfig, need: Need) -> anyhow::Result<()> {
+    let Database::Sqlite(dir) = store.database() else { return Ok(()) };
+    // A node locks its folder also if its database is elsewhere.
+    let is_elsewhere = dir.join(LOCK_FILE).exists() && !dir.join(DATABASE_FILE).exists();
+    ensure!(
+        !is_elsewhere,
+        "{} is the folder of a node whose database is elsewhere (store.url): give the node's settings by --config FILE",
+        dir.display()
+    );
+    ensure!(
+        need == Need::Nothing || dir.join(DATABASE_FILE).exists(),
+        "{} has no {DATABASE_FILE}: name the data directory by --data, or the node's settings by --config FILE",
+        dir.display()
+    );
+    Ok(())
+}
+
 /// Executes `work`, and prints its result to standard output. `instead` is the advice for the error if a node runs.
 pub(super) async fn run(
     args: OfflineArgs,
     environment: Vec<(String, String)>,
-    instead: &str,
+    (instead, need): (&str, Need),
     work: impl AsyncFnOnce(&Node) -> anyhow::Result<String>,
 ) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
     let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    refuse_folder_without_database(&config.store, need).map_err(Failure::Usage)?;
     // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;
     let (store, jwt_secret) = open_store(&config, Some(IN_USE_WAIT_MS)).await.map_err(|error| match error {

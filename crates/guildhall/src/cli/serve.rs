@@ -8,7 +8,7 @@ use crate::{
 use anyhow::anyhow;
 use clap::Args;
 use guildhall_backend::{ActionFault, Reloaded};
-use guildhall_settings::{Change, ChatMode, Loaded, changed_line, changes, effective_line, merged};
+use guildhall_settings::{Change, ChatMode, Config, Loaded, changed_line, changes, effective_line, merged};
 use guildhall_telemetry::{
     logging::{self, LogHandle},
     reports::Asked,
@@ -56,6 +56,16 @@ pub struct ServeArgs {
     common: Common,
 }
 
+/// `serve` gives no accounts away.
+pub(super) fn need_no_demo(config: &Config) -> Result<(), Failure> {
+    if config.server.chat == ChatMode::Demo {
+        return Err(Failure::Usage(anyhow!(
+            "server.chat = \"demo\" gives everybody an account, which `guildhall demo` alone does: set it to \"on\" or \"off\""
+        )));
+    }
+    Ok(())
+}
+
 pub(super) async fn run(
     args: ServeArgs,
     environment: Vec<(String, String)>,
@@ -69,11 +79,7 @@ pub(super) async fn run(
     ]);
     let read = || {
         let loaded = load_config(&args.common.sources(environment.clone(), flags.clone(), true)?)?;
-        if loaded.config.server.chat == ChatMode::Demo {
-            return Err(Failure::Usage(anyhow!(
-                "server.chat = \"demo\" gives everybody an account, which `guildhall demo` alone does: set it to \"on\" or \"off\""
-            )));
-        }
+        need_no_demo(&loaded.config)?;
         Ok(loaded)
     };
     let mut loaded = read()?;

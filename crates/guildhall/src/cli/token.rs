@@ -2,7 +2,7 @@
 
 use super::{
     Failure,
-    offline::{self, OfflineArgs},
+    offline::{self, Need, OfflineArgs},
 };
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -91,7 +91,11 @@ const TTL_S_MAX: u64 = 36_500 * 86_400;
 
 pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let instead = "ask it (POST /v1/users/{id}/tokens, POST /v1/tokens/revoke, with a key that has the scope `tokens`), or stop it first";
-    offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
+    let need = match &args.what {
+        What::Bot { whose, .. } | What::User { whose, .. } if whose.new.is_some() => Need::Nothing,
+        _ => Need::Database,
+    };
+    offline::run(args.offline, environment, (instead, need), async |node| execute(node, args.what).await).await
 }
 
 /// Executes the command, and returns the text for standard output.

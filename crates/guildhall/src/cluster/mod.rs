@@ -19,6 +19,7 @@ use guildhall_settings::{ClusterConfig, Config, Database, NatsUrl};
 use guildhall_store::Store;
 use guildhall_telemetry::reports::Reports;
 use std::{net::SocketAddr, sync::Arc};
+use tracing::{instrument::WithSubscriber as _, subscriber::NoSubscriber};
 
 /// Setting of the store with the cluster's key.
 const KEY_SETTING: &str = "cluster_key";
@@ -78,7 +79,8 @@ pub async fn is_nats_open(config: &Config) -> bool {
         return true;
     }
     let options = NatsOptions { credentials: NatsCredentials::None, ..options };
-    NatsBus::connect(&options).await.is_ok()
+    // The client library logs a refusal as an error of ours, and here it is what should happen.
+    NatsBus::connect(&options).with_subscriber(NoSubscriber::default()).await.is_ok()
 }
 
 async fn warn_if_open(config: &Config) {

@@ -264,6 +264,23 @@ fn keys_say_what_they_may() {
 }
 
 #[test]
+fn a_key_is_not_created_beside_the_database_of_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let create = || run(["key", "create", "--name", "cli", "--scopes", "read", "--data", dir.path().to_str().unwrap()]);
+    // As a node with `store.url` leaves it.
+    std::fs::write(dir.path().join("guildhall.lock"), "").unwrap();
+    let refused = create();
+    assert!(!refused.status.success() && refused.stdout.is_empty());
+    assert!(stderr(&refused).contains("--config FILE"), "{}", stderr(&refused));
+    assert!(!dir.path().join("guildhall.db").exists());
+    std::fs::remove_file(dir.path().join("guildhall.lock")).unwrap();
+    let listed = run(["key", "list", "--data", dir.path().to_str().unwrap()]);
+    assert!(!listed.status.success() && stderr(&listed).contains("has no guildhall.db"), "{}", stderr(&listed));
+    assert!(!dir.path().join("guildhall.db").exists());
+    assert!(create().status.success(), "before the first start");
+}
+
+#[test]
 fn objects_have_the_ids_that_the_backend_gave_them() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);

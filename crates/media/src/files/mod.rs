@@ -196,7 +196,8 @@ impl Files {
             links: Links::new(&base_url, &secret, links_expire_s),
             clock,
             bytes_max,
-            file_bytes_max,
+            // A larger file could never be sent, and no waiting would help.
+            file_bytes_max: file_bytes_max.min(shares.limits.sender_day_max).min(shares.limits.guild_max),
             sweep_every,
             bytes: AtomicU64::new(0),
             shares,

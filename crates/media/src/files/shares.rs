@@ -3,7 +3,7 @@
 //! Owns        bytes by guild and channel, and the bytes that each account or webhook uploaded within a day.
 //! Why         without shares one account fills `bytes_max`, and from then on nobody can send a file.
 //! Invariants  S1 files of one guild never exceed its share, uploads in progress included. S2 an account's uploads of
-//!             any 24 hours never exceed twice its share, and on average its share. S3 attachments leave the reserve to
+//!             any 24 hours never exceed its share. S3 attachments leave the reserve to
 //!             pictures. (tests `s1_*` to `s3_*`)
 //! Limits      `SENDERS_MAX` accounts; past it the one with the fewest bytes is forgotten. An entry per channel that
 //!             has files. Both are of this node: in a cluster each node counts what came by it, and a restart forgets
@@ -17,7 +17,9 @@ use std::{
 };
 
 const SENDERS_MAX: usize = 16_384;
-const DAY_MS: u64 = 86_400_000;
+const HOUR_MS: u64 = 3_600_000;
+/// Hours that are told apart: an upload counts for 24 to 25 hours.
+const HOURS: u64 = 25;
 
 /// Limits of the shares, bytes.
 #[derive(Clone, Copy, Debug)]
@@ -46,17 +48,42 @@ pub(crate) enum Exhausted {
     Guild,
 }
 
-/// Bytes of a day: those of earlier times fade at the rate that the share allows.
+/// Bytes of the last day.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uploaded {
-    bytes: u64,
-    at_ms: u64,
+    /// By hour, modulo `HOURS`.
+    by_hour: [u64; HOURS as usize],
+    /// The last hour that `by_hour` has.
+    newest_hour: u64,
 }
 
 impl Uploaded {
-    fn at(self, now_ms: u64, day_max: u64) -> u64 {
-        let faded = u128::from(day_max) * u128::from(now_ms.saturating_sub(self.at_ms)) / u128::from(DAY_MS);
-        self.bytes.saturating_sub(u64::try_from(faded).unwrap_or(u64::MAX))
+    /// As it is at this time: older hours are gone.
+    fn at(mut self, now_ms: u64) -> Self {
+        let hour = (now_ms / HOUR_MS).max(self.newest_hour);
+        for passed in 1..=(hour - self.newest_hour).min(HOURS) {
+            self.by_hour[((self.newest_hour + passed) % HOURS) as usize] = 0;
+        }
+        self.newest_hour = hour;
+        self
+    }
+
+    fn bytes(&self) -> u64 {
+        self.by_hour.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.by_hour[(self.newest_hour % HOURS) as usize] += bytes;
+    }
+
+    /// Takes away what was added last.
+    fn give_back(&mut self, mut bytes: u64) {
+        for passed in 0..HOURS {
+            let of_hour = &mut self.by_hour[((self.newest_hour + HOURS - passed) % HOURS) as usize];
+            let taken = bytes.min(*of_hour);
+            *of_hour -= taken;
+            bytes -= taken;
+        }
     }
 }
 
@@ -91,7 +118,7 @@ pub struct GuildFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderFiles {
     pub sender: u64,
-    /// In the last day, approximately.
+    /// In the last 24 to 25 hours.
     pub bytes: u64,
 }
 
@@ -132,8 +159,8 @@ impl Shares {
     pub fn take(&self, share: Share, more: u64, now_ms: u64) -> Result<(), Exhausted> {
         let Limits { sender_day_max, guild_max, .. } = self.limits;
         let mut state = self.lock();
-        let uploaded = state.senders.get(&share.sender).map_or(0, |of| of.at(now_ms, sender_day_max));
-        if uploaded.saturating_add(more) > sender_day_max {
+        let mut uploaded = state.senders.get(&share.sender).copied().unwrap_or_default().at(now_ms);
+        if uploaded.bytes().saturating_add(more) > sender_day_max {
             return Err(Exhausted::Sender);
         }
         if let Some(guild_id) = share.guild {
@@ -143,8 +170,9 @@ impl Shares {
             }
             *bytes += more;
         }
-        state.make_room(share.sender, now_ms, sender_day_max);
-        state.senders.insert(share.sender, Uploaded { bytes: uploaded + more, at_ms: now_ms });
+        state.make_room(share.sender, now_ms);
+        uploaded.add(more);
+        state.senders.insert(share.sender, uploaded);
         Ok(())
     }
 
@@ -152,7 +180,7 @@ impl Shares {
     pub fn give_back(&self, share: Share, bytes: u64) {
         let mut state = self.lock();
         if let Some(of) = state.senders.get_mut(&share.sender) {
-            of.bytes = of.bytes.saturating_sub(bytes);
+            of.give_back(bytes);
         }
         state.take_from_guild(share.guild, bytes);
     }
@@ -219,7 +247,6 @@ impl Shares {
 
     /// The largest guilds and senders, and the bytes of pictures.
     pub fn owners(&self, now_ms: u64, limit: usize) -> (Vec<GuildFiles>, Vec<SenderFiles>, u64) {
-        let day_max = self.limits.sender_day_max;
         let state = self.lock();
         let mut guilds = HashMap::<GuildId, GuildFiles>::new();
         for of in state.channels.values() {
@@ -232,7 +259,7 @@ impl Shares {
         guilds.sort_unstable_by_key(|of| (std::cmp::Reverse(of.bytes), of.guild_id));
         guilds.truncate(limit);
         let uploads =
-            state.senders.iter().map(|(sender, of)| SenderFiles { sender: *sender, bytes: of.at(now_ms, day_max) });
+            state.senders.iter().map(|(sender, of)| SenderFiles { sender: *sender, bytes: of.at(now_ms).bytes() });
         let mut senders: Vec<_> = uploads.filter(|of| of.bytes > 0).collect();
         senders.sort_unstable_by_key(|of| (std::cmp::Reverse(of.bytes), of.sender));
         senders.truncate(limit);
@@ -250,13 +277,13 @@ impl State {
         }
     }
 
-    fn make_room(&mut self, sender: u64, now_ms: u64, day_max: u64) {
+    fn make_room(&mut self, sender: u64, now_ms: u64) {
         if self.senders.len() < SENDERS_MAX || self.senders.contains_key(&sender) {
             return;
         }
-        self.senders.retain(|_, of| of.at(now_ms, day_max) > 0);
+        self.senders.retain(|_, of| of.at(now_ms).bytes() > 0);
         if self.senders.len() >= SENDERS_MAX {
-            let least = self.senders.iter().min_by_key(|(_, of)| of.at(now_ms, day_max)).map(|(sender, _)| *sender);
+            let least = self.senders.iter().min_by_key(|(_, of)| of.at(now_ms).bytes()).map(|(sender, _)| *sender);
             least.map(|least| self.senders.remove(&least));
         }
     }
@@ -316,12 +343,19 @@ mod tests {
         let alone = Share { sender: 1, guild: None };
         shares.take(alone, 100, 0).unwrap();
         assert_eq!(shares.take(alone, 1, 0), Err(Exhausted::Sender));
-        assert_eq!(shares.take(alone, 51, DAY_MS / 2), Err(Exhausted::Sender));
-        shares.take(alone, 50, DAY_MS / 2).unwrap();
-        assert_eq!(shares.take(alone, 1, DAY_MS / 2), Err(Exhausted::Sender));
-        shares.take(alone, 100, 3 * DAY_MS).unwrap();
-        let (_, senders, _) = shares.owners(3 * DAY_MS, 10);
-        assert_eq!(senders, [SenderFiles { sender: 1, bytes: 100 }]);
+        let day_ms = 24 * HOUR_MS;
+        let bytes_at = |now_ms| shares.owners(now_ms, 10).1.first().map_or(0, |of| of.bytes);
+        assert_eq!([0, 1, day_ms - 1, day_ms].map(bytes_at), [100; 4], "the report has them for the whole day");
+        assert_eq!(shares.take(alone, 1, day_ms), Err(Exhausted::Sender), "the first hour is not over yet");
+        assert_eq!(bytes_at(day_ms + HOUR_MS), 0);
+        shares.take(alone, 60, 30 * HOUR_MS).unwrap();
+        shares.take(alone, 40, 40 * HOUR_MS).unwrap();
+        assert_eq!(shares.take(alone, 1, 54 * HOUR_MS), Err(Exhausted::Sender));
+        shares.take(alone, 60, 55 * HOUR_MS).unwrap();
+        shares.give_back(alone, 70);
+        assert_eq!(bytes_at(55 * HOUR_MS), 30, "the newest first");
+        shares.take(alone, 100, 1_000 * HOUR_MS).unwrap();
+        assert_eq!(bytes_at(1_000 * HOUR_MS), 100);
     }
 
     #[test]

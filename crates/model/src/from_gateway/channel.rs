@@ -101,6 +101,7 @@ impl<'a> PostFields<'a> {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct TextFields {
+    /// Of a forum: the newest post, whose first message has its id.
     last_message_id: Option<MessageId>,
     last_pin_timestamp: Option<Timestamp>,
     rate_limit_per_user: u16,
@@ -126,7 +127,7 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
             topic: channel.topic.as_deref(),
             nsfw: channel.nsfw,
             flags: channel.forum.as_ref().map_or(0, |forum| forum.flags),
-            text: channel.kind.holds_messages().then_some(TextFields {
+            text: (channel.kind.holds_messages() || channel.kind.holds_posts()).then_some(TextFields {
                 last_message_id: channel.last_message_id,
                 last_pin_timestamp: channel.last_pin_timestamp,
                 rate_limit_per_user: channel.rate_limit_per_user,

@@ -10,7 +10,7 @@
 mod parse;
 
 pub(crate) use parse::{
-    blank_or_name, boolean, id, integer, list, name, name_of_person, permissions, present, privacy_level, text,
+    blank_or_name, block, boolean, id, integer, list, name, name_of_person, permissions, present, privacy_level, text,
     timestamp, written,
 };
 

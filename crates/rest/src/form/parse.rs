@@ -60,15 +60,23 @@ pub(crate) fn text(value: &Value, min: usize, max: usize) -> Parsed<String> {
     Ok(text.to_owned())
 }
 
-/// A name of `min` to `max` characters, without what is invisible at its ends. Only an empty text may be a name of
+/// Text of several lines, at most `max` characters, without white space and invisible characters at its ends; empty if
+/// it is blank.
+pub(crate) fn block(value: &Value, max: usize) -> Parsed<String> {
+    let text = name::without_blank_ends(string(value)?);
+    length(text.chars().count(), 0, max)?;
+    Ok(text.to_owned())
+}
+
+/// A name of `min` to `max` characters, cleaned: on one line, without what is invisible at its ends. Only an empty text may be a name of
 /// none, if `min` is 0; a blank one is none.
 pub(crate) fn name(value: &Value, min: usize, max: usize) -> Parsed<String> {
-    named(value, min, max, |text| name::trimmed(text).to_owned())
+    named(value, min, max, name::cleaned)
 }
 
 /// A name of an account or a member: also without long gaps.
 pub(crate) fn name_of_person(value: &Value, min: usize, max: usize) -> Parsed<String> {
-    named(value, min, max, name::trimmed_of_person)
+    named(value, min, max, name::cleaned_of_person)
 }
 
 /// A display name; empty if it is blank.
@@ -83,10 +91,15 @@ fn named(value: &Value, min: usize, max: usize, clean: impl FnOnce(&str) -> Stri
     if !text.is_empty() && name::is_blank(&name) { Err(FieldError::required().into()) } else { Ok(name) }
 }
 
-/// Text of `min` to `max` characters, which is not only white space.
+/// Text of `min` to `max` characters without white space at its ends, as upstream counts it. Blank text is none.
 pub(crate) fn written(value: &Value, min: usize, max: usize) -> Parsed<String> {
-    let text = text(value, min, max)?;
-    if !text.is_empty() && text.trim().is_empty() { Err(FieldError::required().into()) } else { Ok(text) }
+    let whole = string(value)?;
+    let text = whole.trim();
+    if text.is_empty() && !whole.is_empty() {
+        return Err(FieldError::required().into());
+    }
+    length(text.chars().count(), min, max)?;
+    Ok(text.to_owned())
 }
 
 /// An integer within bounds. JSON trees have integers for numbers like 2.0.
@@ -173,7 +186,7 @@ pub(crate) fn permissions(value: &Value) -> Parsed<Permissions> {
         .ok_or_else(|| FieldError::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into())
 }
 
-/// A date and time; without an offset it is in UTC.
+/// A date and time from year 1 on; without an offset it is in UTC.
 pub(crate) fn timestamp(value: &Value) -> Parsed<Timestamp> {
     value.as_str().and_then(|text| Timestamp::parse(text).ok()).ok_or_else(|| {
         FieldError::new("DATE_TIME_TYPE_PARSE", format!("Could not parse {}. Should be ISO8601.", quoted(value))).into()
@@ -248,7 +261,7 @@ mod tests {
         assert_eq!(complaint(name(&json!("  "), 0, 3))["code"], "BASE_TYPE_REQUIRED");
         assert_eq!(written(&json!("\u{200b}"), 1, 3).unwrap(), "\u{200b}");
         assert_eq!(complaint(written(&json!(" \u{a0}"), 1, 3))["code"], "BASE_TYPE_REQUIRED");
-        assert_eq!(written(&json!(" a "), 1, 3).unwrap(), " a ");
+        assert_eq!(written(&json!("    a \n"), 1, 3).unwrap(), "a");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use guildhall_model::{
 use guildhall_node::AuthError;
 use guildhall_stdx::Timestamp;
 use serde_json::json;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 const PAGE_MAX: i64 = 1000;
 const BULK_BAN_MAX: usize = 200;
@@ -137,7 +137,8 @@ pub(super) async fn bulk(Call { api, caller, params }: Call, input: JsonRequest)
     });
     let (user_ids, delete_message_s) = read.await?;
     let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
-    for user_id in user_ids {
+    let mut seen = HashSet::new();
+    for user_id in user_ids.into_iter().filter(|user_id| seen.insert(*user_id)) {
         match ban(&api, &caller, guild_id, user_id, delete_message_s).await {
             Ok(()) => banned.push(user_id),
             Err(ApiError::Refused(Refusal::MissingPermissions | Refusal::UnknownUser)) => failed.push(user_id),

@@ -38,7 +38,7 @@ pub(crate) struct CreateForm {
 pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
     let name = form.required("name", |v| form::name(v, 1, NAME_CHARS_MAX));
     let kind = form.optional("type", kind).unwrap_or(ChannelType::Text);
-    let topic = form.optional("topic", |v| topic(v, Some(kind)));
+    let topic = form.optional("topic", |v| topic(v, Some(kind))).filter(|topic| !topic.is_empty());
     let parent_id = form.optional("parent_id", form::id);
     let position = form.optional("position", position);
     let overwrites = form.optional("permission_overwrites", overwrites).unwrap_or_default();
@@ -55,13 +55,14 @@ pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
     form.unsupported("icon", "This server keeps no pictures of groups.");
     Some(ChannelPatch {
         name: form.optional("name", |v| form::name(v, 1, NAME_CHARS_MAX)),
-        topic: form.nullable("topic", |v| topic(v, None)),
+        topic: form.nullable("topic", |v| topic(v, None)).map(|topic| topic.filter(|topic| !topic.is_empty())),
         position: form.optional("position", position),
         parent_id: form.nullable("parent_id", form::id),
         nsfw: form.optional("nsfw", form::boolean),
         rate_limit_per_user: form.nullable("rate_limit_per_user", slow_mode).map(Option::unwrap_or_default),
         user_limit: form.nullable("user_limit", |v| user_limit(v, None)).map(Option::unwrap_or_default),
-        overwrites: form.nullable("permission_overwrites", overwrites).map(Option::unwrap_or_default),
+        // Null leaves them: serializers write it for a field that was never set, and a private channel would open.
+        overwrites: form.optional("permission_overwrites", overwrites),
         archived: form.optional("archived", form::boolean),
         locked: form.optional("locked", form::boolean),
         auto_archive_duration: form.optional("auto_archive_duration", auto_archive),
@@ -79,7 +80,9 @@ fn later(form: &mut Form<'_>) -> ChannelPatch {
         default_thread_rate_limit_per_user: form.nullable("default_thread_rate_limit_per_user", slow_mode),
         default_auto_archive_duration: form.nullable("default_auto_archive_duration", auto_archive),
         available_tags: form.optional("available_tags", |v| form::list(v, 0, ForumFields::TAGS_MAX, tag)),
-        default_reaction_emoji: form.nullable("default_reaction_emoji", default_reaction),
+        default_reaction_emoji: form
+            .nullable("default_reaction_emoji", default_reaction)
+            .map(|emoji| emoji.filter(|emoji| emoji.emoji_id.is_some() || emoji.emoji_name.is_some())),
         default_sort_order: form.nullable("default_sort_order", |v| Ok(form::integer(v, 0, 1)? as u8)),
         default_forum_layout: form.optional("default_forum_layout", |v| Ok(form::integer(v, 0, 2)? as u8)),
         forum_flags: form.optional("flags", flags),
@@ -177,9 +180,10 @@ fn kind(value: &Value) -> Parsed<ChannelType> {
     }
 }
 
+/// Empty: none. Of a channel that exists, the guild checks the length by its type.
 fn topic(value: &Value, kind: Option<ChannelType>) -> Parsed<String> {
     let holds_posts = matches!(kind, None | Some(ChannelType::Forum | ChannelType::Media));
-    form::text(value, 0, if holds_posts { TOPIC_CHARS_MAX } else { TOPIC_CHARS_MAX_TEXT })
+    form::block(value, if holds_posts { TOPIC_CHARS_MAX } else { TOPIC_CHARS_MAX_TEXT })
 }
 
 pub(crate) fn position(value: &Value) -> Parsed<i32> {

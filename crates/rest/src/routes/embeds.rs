@@ -108,7 +108,8 @@ fn url(value: &Value) -> Parsed<Value> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(FieldError::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
     };
-    if !matches!(scheme, "http" | "https" | "attachment") {
+    let is_known = ["http", "https", "attachment"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if !is_known {
         let scheme: String = scheme.chars().take(20).collect();
         let message = format!("Scheme \"{scheme}\" is not supported. Scheme must be one of ('http', 'https').");
         return Err(FieldError::new("URL_TYPE_INVALID_SCHEME", message).into());

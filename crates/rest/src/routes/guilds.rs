@@ -64,6 +64,11 @@ pub(super) async fn read(Call { api, caller, params }: Call, query: Query) -> Re
     Ok(body(&*guild(&api, &caller, guild_id).await?, with_counts))
 }
 
+/// Roles or channels in a request for a new guild.
+const OBJECTS_MAX: usize = 500;
+const CREATE_ROLES_AFTERWARDS: &str = "Create roles afterwards: POST /guilds/{guild_id}/roles.";
+const CREATE_CHANNELS_AFTERWARDS: &str = "Create channels afterwards: POST /guilds/{guild_id}/channels.";
+
 /// Makes a guild with one text channel. The caller owns it.
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
@@ -73,14 +78,30 @@ pub(super) async fn create(
     caller.need(&api, SelfService::CreateGuilds)?;
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
-    let (name, icon) = input.read(|form| {
+    let (new, icon) = input.read(|form| {
         let name = form.required("name", |v| form::name(v, 2, 100));
         let icon = form.picture("icon", rule);
-        Some((name?, icon))
+        for (key, advice) in [("roles", CREATE_ROLES_AFTERWARDS), ("channels", CREATE_CHANNELS_AFTERWARDS)] {
+            // Libraries send empty lists.
+            let items = form.optional(key, |v| form::list(v, 0, OBJECTS_MAX, |_| Ok(())));
+            if items.is_some_and(|items| !items.is_empty()) {
+                form.unsupported(key, advice);
+            }
+        }
+        let new = Guild::new(GuildId::new(0), &name?, caller.id);
+        let new = Guild {
+            verification_level: level(form, "verification_level", 4).unwrap_or(new.verification_level),
+            default_message_notifications: level(form, "default_message_notifications", 1)
+                .unwrap_or(new.default_message_notifications),
+            explicit_content_filter: level(form, "explicit_content_filter", 2).unwrap_or(new.explicit_content_filter),
+            afk_timeout: form.optional("afk_timeout", afk_timeout).unwrap_or(new.afk_timeout),
+            ..new
+        };
+        Some((new, icon))
     })?;
     need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
     let guild_id = api.node.next_id().await?;
-    let mut owned = Guild::new(guild_id, &name, caller.id);
+    let mut owned = Guild { id: guild_id, ..new };
     owned.icon = hash_of(&icon).flatten().map(String::from);
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
     let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
@@ -110,6 +131,21 @@ pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: Gu
 }
 
 /// Null counts as the lowest, as upstream.
+/// Languages of upstream's clients.
+const LOCALES: [&str; 32] = [
+    "id", "da", "de", "en-GB", "en-US", "es-ES", "es-419", "fr", "hr", "it", "lt", "hu", "nl", "no", "pl", "pt-BR",
+    "ro", "fi", "sv-SE", "vi", "tr", "cs", "el", "bg", "ru", "uk", "hi", "th", "zh-CN", "ja", "zh-TW", "ko",
+];
+
+fn locale(value: &Value) -> Parsed<String> {
+    let locale = form::text(value, 2, 10)?;
+    if LOCALES.contains(&locale.as_str()) {
+        return Ok(locale);
+    }
+    let message = format!("Value must be one of ({}).", LOCALES.join(", "));
+    Err(FieldError::new("BASE_TYPE_CHOICES", message).into())
+}
+
 fn level(form: &mut Form<'_>, key: &str, max: i64) -> Option<u8> {
     form.nullable(key, |v| Ok(form::integer(v, 0, max)? as u8)).map(Option::unwrap_or_default)
 }
@@ -140,7 +176,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
             default_message_notifications: level(form, "default_message_notifications", 1),
             explicit_content_filter: level(form, "explicit_content_filter", 2),
             system_channel_id: form.nullable("system_channel_id", form::id),
-            preferred_locale: form.optional("preferred_locale", |v| form::text(v, 2, 10)),
+            preferred_locale: form.optional("preferred_locale", locale),
             icon,
             splash,
             discovery_splash,

@@ -112,8 +112,8 @@ pub(super) fn nick_text(value: &Value) -> Parsed<String> {
 fn patch(form: &mut Form<'_>) -> Option<MemberPatch> {
     Some(MemberPatch {
         nick: nick(form),
-        roles: form.nullable("roles", |v| form::present(v, ROLES_MAX, form::id)).map(|roles| {
-            let mut roles = roles.unwrap_or_default();
+        // Null leaves them: serializers write it for a field that was never set.
+        roles: form.optional("roles", |v| form::present(v, ROLES_MAX, form::id)).map(|mut roles| {
             roles.sort_unstable();
             roles.dedup();
             roles
@@ -163,7 +163,12 @@ pub(super) async fn update_own(Call { api, caller, params }: Call, input: JsonRe
 }
 
 pub(super) async fn remove(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
-    api.done(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await
+    let user_id = params.id("user_id")?;
+    // For the guild it would be leaving.
+    if user_id == caller.id {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    api.done(&caller, params.id("guild_id")?, request::RemoveMember(user_id)).await
 }
 
 pub(super) async fn leave(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

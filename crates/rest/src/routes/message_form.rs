@@ -199,7 +199,8 @@ pub(super) fn url(value: &Value) -> Parsed<String> {
     if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(FieldError::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
     }
-    if url.starts_with("https://") || url.starts_with("http://") {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    if ["https", "http"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return Ok(url);
     }
     Err(FieldError::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
@@ -225,10 +226,11 @@ fn refuse_unsupported(form: &mut Form<'_>) {
     }
 }
 
-/// Without white space at its ends, as upstream; the length is that of what is left.
+/// Without white space at its ends, as upstream, and without U+0000, at which some clients end a text; the length is
+/// that of what is left.
 fn content(value: &Value) -> Parsed<String> {
-    match value.as_str().map(str::trim) {
-        Some(content) => form::text(&Value::from(content), 0, CONTENT_CHARS_MAX),
+    match value.as_str() {
+        Some(content) => form::text(&Value::from(content.replace('\0', "").trim()), 0, CONTENT_CHARS_MAX),
         None => form::text(value, 0, CONTENT_CHARS_MAX),
     }
 }
@@ -341,6 +343,7 @@ mod tests {
     fn content_has_no_white_space_at_its_ends() {
         assert_eq!(read(json!({"content": " \n a  b\u{3000}"})).content, "a  b");
         assert_eq!(read(json!({"content": format!("x{}", " ".repeat(3000))})).content, "x");
+        assert_eq!(read(json!({"content": "a\0b \0"})).content, "ab");
         assert_eq!(read(json!({"content": "\u{200b} "})).content, "\u{200b}", "bots use it for empty messages");
         assert_eq!(message_patch(&json!({"content": " y "}), &[]).unwrap().0.content.as_deref(), Some("y"));
     }

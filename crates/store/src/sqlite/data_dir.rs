@@ -17,7 +17,8 @@ use std::{
 pub const DATABASE_FILE: &str = "guildhall.db";
 /// Marks a directory into which a restore did not finish.
 pub const RESTORING_FILE: &str = "guildhall.restoring";
-const LOCK_FILE: &str = "guildhall.lock";
+/// The file of a data directory that a process locks.
+pub const LOCK_FILE: &str = "guildhall.lock";
 
 /// Names of what a node keeps in its data directory. Other files there are left alone: the directory may hold more.
 const PRIVATE: [&str; 9] = [

@@ -20,7 +20,7 @@ mod read;
 mod writer;
 
 pub use backup::backup_database;
-pub use data_dir::{DATABASE_FILE, DataDir, RESTORING_FILE};
+pub use data_dir::{DATABASE_FILE, DataDir, LOCK_FILE, RESTORING_FILE};
 pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
