@@ -115,8 +115,8 @@ pub fn run(args: MovesArgs) -> Result<()> {
     let mut next = || events.next().ok_or_else(|| anyhow::anyhow!("the traffic ended"));
     let mut context = Duration::ZERO;
     for _ in 0..BEFORE {
-        // As many small audiences have it: nobody moves.
-        context += crowd.deliver(&next()?, 0..connections, 2)?.0;
+        // Of small audiences: no stream moves.
+        context += crowd.deliver(&next()?, 0..connections, 16)?.0;
     }
     ensure!(crowd.mode.contexts_count() == connections, "a stream left its context too early");
     let (moving, moving_max) = crowd.deliver(&next()?, 0..connections, connections)?;

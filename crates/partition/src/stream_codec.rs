@@ -77,6 +77,10 @@ const WINDOW_BITS_MAX: u8 = 15;
 /// behind the change then share bodies of these channels until they have caught up.
 const NARROWED_MAX: usize = 1_024;
 
+/// Bodies with so few recipients do not enter the history while a context writes them: entering takes as long as a third
+/// of a compression.
+const ALONE_MAX: u32 = 2;
+
 /// Stream compressor of one connection.
 #[derive(Debug)]
 pub enum Compressor {
@@ -596,9 +600,14 @@ impl Matchers {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
         let (start, encoding) = (out.len(), session.encoding);
-        let text = if compressor.shares_search() { self.text_of((session, turn), dispatch, redaction) } else { None };
+        let audience = dispatch.audience(encoding, redaction);
+        let is_alone = compressor.is_library() && audience <= ALONE_MAX;
+        let text = match compressor.shares_search() && !is_alone {
+            true => self.text_of((session, turn), dispatch, redaction),
+            false => None,
+        };
         if let Compressor::Library(library) = compressor {
-            let Some(why) = self.why_to_move(library, dispatch, dispatch.audience(encoding, redaction))? else {
+            let Some(why) = self.why_to_move(library, dispatch, audience)? else {
                 let mut frame = dispatch.frame(encoding, redaction);
                 let message = frame.write_for(seq, Framing::None);
                 return self.write_by_context(library, encoding, (message, text.map(|text| (text, seq))), out);

@@ -18,6 +18,8 @@ use guildhall_traffic::Event;
 
 /// What contexts may hold on a node of the bench.
 const CONTEXTS_BYTES_MAX: u64 = 2 << 30;
+/// As in a partition: bodies with so few recipients do not enter the history while a context writes them.
+const ALONE_MAX: u32 = 2;
 /// Contexts of moved streams that are released per event, as a partition does per flush.
 const RELEASED_PER_EVENT: usize = 16;
 
@@ -30,7 +32,10 @@ pub struct Auto {
     budget: ContextBudget,
     streams: Vec<Stream>,
     left: Vec<StreamCompressor>,
+    /// Of the event, once it has entered the history.
     body: Option<BodyId>,
+    has_entered: bool,
+    is_published: bool,
     audience: u32,
     written_total: u64,
     events_total: u64,
@@ -76,6 +81,8 @@ impl Auto {
             streams: Vec::new(),
             left: Vec::new(),
             body: None,
+            has_entered: false,
+            is_published: false,
             audience: 0,
             written_total: 0,
             events_total: 0,
@@ -92,14 +99,19 @@ impl Auto {
         std::mem::take(&mut self.left).len()
     }
 
+    /// The event's body enters the history.
+    fn enter(&mut self, event: &Event) {
+        if !std::mem::replace(&mut self.has_entered, true) {
+            let body = body_of(event, self.encoding);
+            self.body = self.matcher.push(scope_of(event), self.audience, event.name, body);
+        }
+    }
+
     /// Appends a message by the connection's context. False: it has none, or leaves it before this message.
     fn write_by_context(&mut self, conn: usize, message: &[u8], seq: u64, out: &mut Vec<u8>) -> Result<bool> {
         let stream = &mut self.streams[conn];
         let Some(context) = &mut stream.context else { return Ok(false) };
-        let is_moving = match self.body {
-            Some(_) => self.budget.on_event(&mut stream.mean, self.audience).is_some(),
-            None => false,
-        };
+        let is_moving = self.is_published && self.budget.on_event(&mut stream.mean, self.audience).is_some();
         let lacks_room = || context.memory_bytes() == 0 && !self.contexts.has_movable_room();
         if is_moving || lacks_room() || !context.open()? {
             self.left.extend(stream.context.take());
@@ -130,10 +142,8 @@ impl Mode for Auto {
             self.budget.adjust(now());
         }
         self.audience = recipients as u32;
-        self.body = match event.is_private() {
-            true => None,
-            false => self.matcher.push(scope_of(event), self.audience, event.name, body_of(event, self.encoding)),
-        };
+        (self.body, self.has_entered) = (None, event.is_private());
+        self.is_published = !event.is_private();
         Ok(())
     }
 
@@ -162,12 +172,15 @@ impl Mode for Auto {
     fn deliver(
         &mut self,
         conn: usize,
-        _: &Event,
+        event: &Event,
         frame: &mut DispatchFrame,
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let has_context = self.streams[conn].context.is_some();
+        if !has_context || self.audience > ALONE_MAX {
+            self.enter(event);
+        }
         if has_context && self.write_by_context(conn, frame.write_for(seq, Framing::None), seq, out)? {
             return Ok(());
         }
