@@ -63,7 +63,8 @@ impl Guild {
         Ok(())
     }
 
-    /// Moves roles below the actor's highest role to positions below it.
+    /// Changes positions of roles. Numbers may change for all of them, as libraries send whole lists: the order of the
+    /// actor's highest role and those above it stays, and no other role gets among them.
     pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
@@ -78,12 +79,20 @@ impl Guild {
             }
             let role = Role { position: (*position).max(1), ..Role::clone(&before) };
             if role.position != before.position {
-                guild_context.need_above(Rank::of(&before))?;
-                guild_context.need_above(Rank::of(&role))?;
                 changed.insert(*role_id, Arc::new(role));
             } else {
                 changed.remove(role_id);
             }
+        }
+        let is_below = |role: &Role| guild_context.need_above(Rank::of(role)).is_ok();
+        let (below, mut others): (Vec<&Arc<Role>>, Vec<_>) =
+            self.structure.roles.values().partition(|role| is_below(role));
+        others.sort_unstable_by_key(|role| Rank::of(role));
+        let after = |role: &Arc<Role>| Rank::of(changed.get(&role.id).unwrap_or(role));
+        let keeps_order = others.is_sorted_by(|lower, higher| after(lower) < after(higher));
+        let stays_below = others.first().is_none_or(|lowest| below.iter().all(|role| after(role) < after(lowest)));
+        if !keeps_order || !stays_below {
+            return Err(Refusal::MissingPermissions.into());
         }
         // No refusals after this point.
 

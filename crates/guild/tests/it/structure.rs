@@ -314,6 +314,25 @@ fn a_guild_forgets_its_special_channels() {
     assert_eq!((guild.system_channel_id, guild.afk_channel_id), (None, Some(afk)));
 }
 
+/// Libraries send all roles of a guild, numbered anew.
+#[test]
+fn positions_of_roles_change_as_long_as_the_order_at_the_top_stays() {
+    let mut world = World::populated();
+    let [low, twin] = [1, 1].map(|position| world.role(Permissions::NONE, position));
+    let own = world.grant(BOB, Permissions::MANAGE_ROLES, 5);
+    let top = world.role(Permissions::NONE, 6);
+    let mut by = |by, moves: &[(RoleId, i32)]| world.by(by, Command::MoveRoles(moves.to_vec())).map(|_| ());
+    assert_eq!(by(BOB, &[(twin, 1), (low, 2), (own, 6), (top, 7)]), Ok(()));
+    assert_eq!(by(BOB, &[(low, 1), (twin, 2)]), Ok(()));
+    let refused = Err(Refusal::MissingPermissions);
+    assert_eq!(by(BOB, &[(low, 6)]), refused, "an older role would be above one's own");
+    assert_eq!(by(BOB, &[(own, 8)]), refused);
+    assert_eq!(by(BOB, &[(top, 2)]), refused);
+    assert_eq!(by(BOB, &[(own, 1)]), refused, "others would be above it");
+    assert_eq!(by(ANA, &[(low, 2)]), refused);
+    assert_eq!(by(OWNER, &[(top, 1), (own, 9)]), Ok(()));
+}
+
 #[test]
 fn limits_of_a_channel_follow_its_type() {
     let mut world = World::populated();
