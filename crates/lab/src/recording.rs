@@ -228,6 +228,8 @@ pub struct RecordingReader<R> {
     line: Range<usize>,
     number: u64,
     is_mid_frame: bool,
+    /// The library may have more text of what it was given.
+    is_output_full: bool,
     is_ended: bool,
     header: Header,
 }
@@ -261,6 +263,7 @@ impl<R: Read> RecordingReader<R> {
             line: 0..0,
             number: 0,
             is_mid_frame: false,
+            is_output_full: false,
             is_ended: false,
             header,
         };
@@ -328,7 +331,7 @@ impl<R: Read> RecordingReader<R> {
         self.text.drain(..self.line_at);
         self.searched_at -= self.line_at;
         self.line_at = 0;
-        if self.input_at == self.input.len() {
+        if self.input_at == self.input.len() && !self.is_output_full {
             self.input.resize(READ_BYTES, 0);
             let read = self.source.read(&mut self.input).context("reading")?;
             self.input.truncate(read);
@@ -346,6 +349,7 @@ impl<R: Read> RecordingReader<R> {
         let left = self.context.decompress_stream(&mut output, &mut input).map_err(failed)?;
         self.input_at += input.pos;
         self.is_mid_frame = left != 0;
+        self.is_output_full = output.pos() == output.capacity() && self.is_mid_frame;
         Ok(())
     }
 }

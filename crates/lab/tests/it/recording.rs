@@ -2,8 +2,9 @@
 
 use crate::support::{events, header, recording};
 use guildhall_codec::{Arm, Dictionaries};
-use guildhall_lab::{DEFAULT_ARMS, End, Line, RecordingReader, RecordingWriter, summarize};
+use guildhall_lab::{DEFAULT_ARMS, Dispatch, End, Line, RecordingReader, RecordingWriter, summarize};
 use guildhall_stdx::Rng;
+use serde_json::value::RawValue;
 use std::{borrow::Cow, io::Read};
 
 /// Lines of a file, or why it cannot be read.
@@ -110,5 +111,22 @@ fn a_summary_counts_what_is_in_the_file() {
     let text = summary.text();
     for part in ["arm 2: zstd-once:level=3", "MESSAGE_CREATE", "CPU us per dispatch", "1 queue_full", "4 json"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+/// The library had taken the whole file, and kept text for which the reader had no room.
+#[test]
+fn a_file_that_ends_with_a_chunk_is_read_to_its_end() {
+    for text_bytes in [256 << 10, (256 << 10) + 1_000, 300 << 10, 3 << 20] {
+        let mut writer = RecordingWriter::new().unwrap();
+        let body = RawValue::from_string(format!("{{\"content\":\"{}\"}}", "a".repeat(text_bytes))).unwrap();
+        let mut file = RecordingWriter::header(&header(true)).unwrap();
+        let (encoding, event, rule) = ("json".into(), "MESSAGE_CREATE".into(), "public".into());
+        writer.push(&Dispatch { at_ms: 1, session: 0, encoding, event, seq: 1, bytes: 9, rule, body: &body }).unwrap();
+        writer.flush().unwrap();
+        file.extend(writer.take());
+        let mut reader = RecordingReader::new(&*file).unwrap();
+        assert!(matches!(reader.next_line(), Ok(Some(Line::Dispatch(_)))), "{text_bytes}");
+        assert!(reader.next_line().unwrap().is_none(), "{text_bytes}");
     }
 }
