@@ -37,9 +37,9 @@ pub struct DarkPlan {
     #[serde(default = "sessions")]
     #[schema(minimum = 1, maximum = 1_000, default = 16)]
     pub sessions_max: u32,
-    /// Thousandths of a core.
+    /// Thousandths of a core; 0: no session is copied.
     #[serde(default = "permille")]
-    #[schema(minimum = 1, maximum = 500, default = 10)]
+    #[schema(minimum = 0, maximum = 500, default = 10)]
     pub cpu_permille: u32,
     /// Bytes of all contexts.
     #[serde(default = "memory")]
@@ -77,7 +77,7 @@ impl Check for DarkPlan {
     fn check(&self, faults: &mut FieldErrors) {
         faults.count("arms", self.arms.len(), 1, ARMS_MAX);
         check_share(faults, self.one_in, self.sessions_max);
-        faults.number("cpu_permille", self.cpu_permille.into(), 1, CPU_PERMILLE_MAX);
+        faults.number("cpu_permille", self.cpu_permille.into(), 0, CPU_PERMILLE_MAX);
         let memory = self.memory_bytes_max.try_into().unwrap_or(i64::MAX);
         faults.number("memory_bytes_max", memory, MEMORY_MIN, MEMORY_MAX);
         check_filter(faults, self.platform.as_deref(), self.encoding.as_deref());

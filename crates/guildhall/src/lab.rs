@@ -185,7 +185,8 @@ impl NodeLab {
         let runs = Dark::runs(&arms, &encodings, &self.installed.all()).map_err(wrong)?;
         let filter = TapFilter {
             one_in: plan.one_in,
-            sessions_max: plan.sessions_max as usize,
+            // Without CPU time nothing is copied.
+            sessions_max: if plan.cpu_permille == 0 { 0 } else { plan.sessions_max as usize },
             guild_id: plan.guild_id,
             platform: plan.platform.clone(),
             encoding,

@@ -302,6 +302,16 @@ impl TestCluster {
 
     // ── clients ──────────────────────────────────────────────────────────────────────────────────
 
+    /// Records every write of partition 0.
+    pub fn record_writes(&mut self) {
+        self.partitions[0].link.record_writes();
+    }
+
+    /// The writes of partition 0 so far, in order: the connection, and the bytes of the call.
+    pub fn take_writes(&mut self) -> Vec<(SlotKey, Vec<u8>)> {
+        self.partitions[0].link.take_writes()
+    }
+
     /// A client whose upgrade was answered; HELLO is in its inbox.
     pub fn connect(&mut self, params: ClientParams) -> ClientId {
         self.connect_to(0, params)

@@ -249,6 +249,8 @@ pub struct FakeLink {
     batches: bool,
     queued: Vec<(SlotKey, Vec<u8>)>,
     transfers: Vec<Transfer>,
+    /// Every write that was tried, in order.
+    writes: Option<Vec<(SlotKey, Vec<u8>)>>,
     /// Calls of `nanos`.
     clock_reads: Cell<u64>,
 }
@@ -264,6 +266,22 @@ impl FakeLink {
     pub fn insert(&mut self, key: SlotKey, socket: FakeSocket) {
         let before = self.sockets.insert(key, socket);
         assert!(before.is_none(), "a key was used twice");
+    }
+
+    /// Records every write from now on.
+    pub fn record_writes(&mut self) {
+        self.writes.get_or_insert_default();
+    }
+
+    /// Takes the recorded writes: the bytes that the server had for each call, in its order.
+    pub fn take_writes(&mut self) -> Vec<(SlotKey, Vec<u8>)> {
+        self.writes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note_write(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) {
+        if let Some(writes) = &mut self.writes {
+            writes.push((conn, slices.iter().flat_map(|slice| slice.iter().copied()).collect()));
+        }
     }
 
     /// Takes the connections that left for other partitions since the last call.
@@ -299,6 +317,7 @@ impl Transport for FakeLink {
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         assert!(!self.has_queued(conn), "written to while a frame waits");
+        self.note_write(conn, slices);
         self.sockets.get(&conn).expect("only sockets that are there are written to").server_write(slices)
     }
 
@@ -317,6 +336,7 @@ impl Transport for FakeLink {
     fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         let mut shortfalls = Vec::new();
         for (key, bytes) in std::mem::take(&mut self.queued) {
+            self.note_write(key, &[IoSlice::new(&bytes)]);
             let Some(socket) = self.sockets.get(&key) else { continue };
             match socket.server_write(&[IoSlice::new(&bytes)]) {
                 Ok(sent) if sent == bytes.len() => {}

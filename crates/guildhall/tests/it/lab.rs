@@ -200,7 +200,7 @@ fn a_dark_launch_compares_four_arms_on_a_running_node() {
         (json!({"arms": ["zlib", "zlib", "zlib", "zlib", "zlib"]}), "Must have 1 to 4 items"),
         (json!({"arms": ["zlib:level=10"]}), "whole number from 0 to 9"),
         (json!({"arms": ["zstd:dict=00112233445566778899aabbccddeeff"]}), "load it, or leave dict out"),
-        (json!({"arms": ["zlib"], "cpu_permille": 501}), "Must be 1 to 500."),
+        (json!({"arms": ["zlib"], "cpu_permille": 501}), "Must be 0 to 500."),
         (json!({"arms": ["zlib"], "memory_bytes_max": 1}), "Must be 1048576 to 1073741824."),
     ] {
         let answer = api.request("POST", "/v1/lab/dark", Some(&body)).unwrap();
