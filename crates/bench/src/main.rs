@@ -31,7 +31,6 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use guildhall_lab::{TablesArgs, train_tables};
 use guildhall_partition::StreamCodec;
 use guildhall_settings::defaults;
 use guildhall_ws_proto::DeflateParams;
@@ -47,7 +46,7 @@ const CONNECTING_MAX: usize = 100;
 /// How long the server may take to give memory back before its idle size is read.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Measures a node against the least it could cost; also trains the tables of shared-match
+/// Measures a node against the least it could cost
 #[derive(Debug, Parser)]
 #[command(name = "guildhall-bench", version, max_term_width = 110)]
 struct Cli {
@@ -118,8 +117,6 @@ enum Bench {
     /// Real server processes, with a NATS and a PostgreSQL server that the bench starts: both have to be installed.
     /// Sites talk in turns. Fails if a client misses a message.
     Cluster(load::cluster::ClusterArgs),
-    /// Train the tables that shared-match streams are built with
-    Tables(TablesArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -289,7 +286,6 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Drain(args) => load::drain::run(*args),
         Bench::Import(args) => load::import::run(*args),
         Bench::Cluster(args) => load::cluster::run(args),
-        Bench::Tables(args) => train_tables(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::BaselineSender { port }) => baseline::run_sender(*port),

@@ -32,7 +32,7 @@ pub enum DictionaryError {
     },
     /// A file ends in `.zdict` and is not named as one.
     #[error(
-        "{} is not named ID.json.zdict or ID.etf.zdict: make dictionaries with `guildhall dictionary train`",
+        "{} is not named ID.json.zdict or ID.etf.zdict: make dictionaries with `guildhall lab train`",
         .path.display()
     )]
     Name { path: PathBuf },

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod allowed;
-mod anonymous;
 mod arms;
 mod corpus;
 mod dark;
@@ -33,11 +32,11 @@ pub use experiment::{
 };
 pub use recorder::{Ended, Recorder, RecorderParams, RecorderStatus, WAITING_BYTES_MAX};
 pub use recording::{Dispatch, End, FORMAT, Header, LINE_BYTES_MAX, Line, RecordingReader, RecordingWriter, VERSION};
-pub use samples::{Recording, SAMPLES_MIN, samples_of_traffic, train_dictionary};
+pub use samples::train_dictionary;
 pub use scrub::{PRIVATE_LISTS, Scrubber, copy_unscrubbed};
 pub use show::{ARMS_MAX, DEFAULT_ARMS, Step, Summary, for_each, summarize};
 pub use surrogate::Surrogates;
-pub use tables::{TablesArgs, train_tables};
+pub use tables::{TABLES_SEED, train_tables};
 pub use traffic::{TrafficKind, scope_of};
 pub use train::{SIZES, Trained, train};
 pub use tune::{Trial, front, grid, measure, published, random, svg, table};

@@ -1,12 +1,9 @@
-//! `guildhall-bench tables`: the entropy tables that shared-match streams are built with, trained from synthetic
-//! traffic.
+//! The entropy tables that shared-match streams are built with, trained from generated traffic.
 
 use crate::{TrafficKind, scope_of};
-use anyhow::{Context as _, Result};
-use clap::Args;
+use guildhall_codec::Encoding;
 use guildhall_shared_match::{Form, Sample, train};
 use guildhall_traffic::{Chat, Event, Params, Traffic, Viewer};
-use std::{fs, path::PathBuf};
 
 /// Sessions of `session` and `channel` traffic, all of which are samples, and events of each.
 const SESSIONS: u32 = 8;
@@ -17,46 +14,20 @@ const NODE_ONE_IN: usize = 100;
 /// Deliveries to these samples.
 const NODE_DELIVERIES: usize = 6000;
 
-/// `guildhall-bench tables`.
-#[derive(Debug, Args)]
-pub struct TablesArgs {
-    /// What people say: a file with one message a line, as text or as JSON with a `text`
-    #[arg(long, value_name = "FILE")]
-    chat: Option<PathBuf>,
-    /// The traffic is drawn from this
-    #[arg(long, default_value_t = 1 << 40)]
-    seed: u64,
-    /// The folder to write json.bin and etf.bin to: crates/shared-match/tables, to build them in
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-}
+/// Seed of the built-in tables.
+pub const TABLES_SEED: u64 = 1 << 40;
 
-/// Trains the tables and writes a file per encoding; prints their paths to standard output.
-///
-/// # Errors
-/// When a file cannot be read or written.
-pub fn train_tables(args: &TablesArgs) -> Result<()> {
-    let chat = match &args.chat {
-        None => Chat::built_in(),
-        Some(path) => {
-            let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-            // The other half is what the bench measures with.
-            let [learned, _] = Chat::parse(&text).with_context(|| path.display().to_string())?.halves();
-            learned
-        }
+/// The tables of one encoding, trained from traffic of this seed with these texts, as shared-match builds them in.
+#[must_use]
+pub fn train_tables(encoding: Encoding, seed: u64, chat: &Chat) -> Vec<u8> {
+    let form = match encoding {
+        Encoding::Json => Form::Json,
+        Encoding::Etf => Form::Etf,
     };
-    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
-    for (form, name) in [(Form::Json, "json.bin"), (Form::Etf, "etf.bin")] {
-        let mut samples: Vec<Sample> = [TrafficKind::Session, TrafficKind::Channel]
-            .iter()
-            .flat_map(|kind| samples(form, *kind, args.seed, &chat))
-            .collect();
-        samples.extend(node_samples(form, args.seed, &chat));
-        let path = args.out.join(name);
-        fs::write(&path, train(form, &samples).to_bytes()).with_context(|| format!("writing {}", path.display()))?;
-        println!("{}", path.display());
-    }
-    Ok(())
+    let mut all: Vec<Sample> =
+        [TrafficKind::Session, TrafficKind::Channel].iter().flat_map(|kind| samples(form, *kind, seed, chat)).collect();
+    all.extend(node_samples(form, seed, chat));
+    train(form, &all).to_bytes()
 }
 
 fn samples(form: Form, kind: TrafficKind, seed: u64, chat: &Chat) -> Vec<Sample> {

@@ -373,7 +373,7 @@ settings! {
         /// Share of this node's memory up to which contexts are upgraded, percent. Upgrades stop at 90 % of that; past
         /// 95 % of it they are reclaimed.
         upgrade_memory_percent: u16, 10..=95 => defaults::UPGRADE_MEMORY_PERCENT;
-        /// Folder with dictionaries that clients may request (`dict=ID`), in the form of `guildhall dictionary train`.
+        /// Folder with dictionaries that clients may request (`dict=ID`), in the form of `guildhall lab train`.
         /// Not set: none. Read at the start; a file whose name does not match its hash prevents the start.
         dictionaries_dir: Option<PathBuf> => None;
     }

@@ -180,7 +180,7 @@ impl Dictionary {
         let mut numbered = bytes.to_vec();
         number(&mut numbered);
         if numbered[..] != bytes[..] {
-            return refuse("the number in it was not made from its bytes: make it with `guildhall dictionary`");
+            return refuse("the number in it was not made from its bytes: make it with `guildhall lab train`");
         }
         let Some(content_at) = sys::header_bytes(&bytes).filter(|at| *at < bytes.len()) else {
             return refuse("its tables are damaged");

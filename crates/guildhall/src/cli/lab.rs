@@ -9,12 +9,13 @@ use super::{
 use crate::dictionaries;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
-use guildhall_codec::{Arm, Dictionaries};
+use guildhall_codec::{Arm, DICTIONARY_BYTES, Dictionaries, Dictionary, Encoding};
 use guildhall_lab::{
-    ARMS_MAX, Corpus, DARK_ARMS_MAX, DEFAULT_ARMS, FORMAT, Header, RecordingReader, RecordingWriter, Trial, VERSION,
-    summarize,
+    ARMS_MAX, Corpus, DARK_ARMS_MAX, DEFAULT_ARMS, FORMAT, Header, RecordingReader, RecordingWriter, TABLES_SEED,
+    TrafficKind, Trial, VERSION, summarize,
 };
 use guildhall_model::GuildId;
+use guildhall_traffic::Chat;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
@@ -39,8 +40,11 @@ Examples:
   guildhall lab dark start --arm zlib --arm zstd --arm zstd:level=3
   guildhall lab dark status --types
   guildhall lab dark stop
-  # A dictionary for each encoding, with its gain on other sessions:
+  # A dictionary for each encoding, with its gain on other sessions; its text:
   guildhall lab train talk.ndjson.zst --out dictionaries
+  guildhall lab show dictionaries --content
+  # Without a recording, from generated traffic:
+  guildhall lab train --generated session --out dictionaries
   # Serve it to a tenth of the accounts, to all, and to nobody:
   guildhall lab dictionary stage dictionaries/ID.json.zdict
   guildhall lab dictionary serve ID --permille 100
@@ -127,8 +131,8 @@ struct DarkStartArgs {
     /// At most this many sessions
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     sessions: u32,
-    /// CPU time, thousandths of a core
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
+    /// CPU time, thousandths of a core; 0: nothing is copied
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=500))]
     cpu_permille: u32,
     /// Memory of all contexts, megabytes
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_024))]
@@ -173,7 +177,7 @@ struct RecordArgs {
 
 #[derive(Args, Debug)]
 struct ShowArgs {
-    /// Recordings; files of one recording in their order
+    /// Recordings; files of one recording in their order. Or one folder of dictionaries
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Compare these arms, such as zstd:level=3,window=21; may be repeated [default: zlib, zstd-once,
@@ -183,14 +187,32 @@ struct ShowArgs {
     /// Folder of the dictionaries that arms name
     #[arg(long, value_name = "DIR")]
     dictionaries: Option<PathBuf>,
+    /// Of a folder of dictionaries: print their content as well
+    #[arg(long)]
+    content: bool,
 }
 
 #[derive(Args, Debug)]
 struct TrainArgs {
     /// Recordings; files of one recording in their order
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "generated", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder for the dictionaries, created if missing; codec.dictionaries_dir names it
+    /// Train on generated traffic of this kind instead, without a trial of sizes
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "files")]
+    generated: Option<TrafficKind>,
+    /// Message texts of the generated traffic: a file with one message per line, as text or as JSON with a `text`
+    #[arg(long, value_name = "FILE", requires = "generated", conflicts_with = "files")]
+    chat: Option<PathBuf>,
+    /// Size of a dictionary from generated traffic, bytes [default: 65536]
+    #[arg(long, requires = "generated", conflicts_with = "files")]
+    bytes: Option<usize>,
+    /// Seed of the generated traffic [default: 1, with --tables 1099511627776]
+    #[arg(long, requires = "generated", conflicts_with = "files")]
+    seed: Option<u64>,
+    /// Train the entropy tables that shared-match is built with (json.bin, etf.bin), on all kinds of generated traffic
+    #[arg(long, requires = "generated", conflicts_with_all = ["files", "bytes"])]
+    tables: bool,
+    /// Folder for the files, created if missing; codec.dictionaries_dir may name it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Train on fewer than 3,000 dispatches, as a test does
@@ -471,7 +493,49 @@ async fn record(
     Ok(())
 }
 
+impl LabArgs {
+    /// Whether the command writes dictionaries or tables.
+    pub(super) fn is_training(&self) -> bool {
+        matches!(self.command, LabCommand::Train(_))
+    }
+}
+
+/// Lists the dictionaries of a folder, and checks them.
+fn show_dictionaries(dir: &Path, has_content: bool) -> Result<(), Failure> {
+    let known = dictionaries::load(dir).map_err(|error| Failure::Other(anyhow!(error)))?;
+    for known in known.iter() {
+        say(&dictionary_line(known.encoding, &known.dictionary));
+        if has_content {
+            say(&text_of(known.dictionary.bytes()));
+        }
+    }
+    Ok(())
+}
+
+fn dictionary_line(encoding: Encoding, dictionary: &Dictionary) -> String {
+    format!("{}  {:<4}  {} bytes\n", dictionary.id(), encoding.name(), dictionary.bytes().len())
+}
+
+/// Printable ASCII as it is, other runs of bytes as a dot, in lines.
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' => text.push(char::from(*byte)),
+            _ if text.ends_with('·') => {}
+            _ => text.push('·'),
+        }
+    }
+    text.push('\n');
+    text
+}
+
 fn show(args: &ShowArgs) -> Result<(), Failure> {
+    if let [dir] = &*args.files
+        && dir.is_dir()
+    {
+        return show_dictionaries(dir, args.content);
+    }
     if args.arms.len() > ARMS_MAX {
         return Err(Failure::Usage(anyhow!("{} arms are too many: give at most {ARMS_MAX}", args.arms.len())));
     }
@@ -500,8 +564,11 @@ fn corpus(files: &[PathBuf]) -> Result<Corpus, Failure> {
 }
 
 fn train(args: &TrainArgs) -> Result<(), Failure> {
-    let corpus = corpus(&args.files)?;
     fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    if let Some(kind) = args.generated {
+        return train_on_generated(args, kind);
+    }
+    let corpus = corpus(&args.files)?;
     let samples_min = args.allow_few_samples.then_some(1);
     for encoding in corpus.encodings() {
         let progress = |name: &str| eprintln!("{}: {name}", encoding.name());
@@ -509,6 +576,36 @@ fn train(args: &TrainArgs) -> Result<(), Failure> {
         dictionaries::store(&args.out, encoding, &trained.dictionary)?;
         let (id, bytes) = (trained.dictionary.id(), trained.dictionary.bytes().len());
         say(&format!("{id}  {}  {bytes} bytes, {}\n{}\n", encoding.name(), trained.by, trained.text()));
+    }
+    Ok(())
+}
+
+fn train_on_generated(args: &TrainArgs, kind: TrafficKind) -> Result<(), Failure> {
+    let chat = match &args.chat {
+        None => Chat::built_in(),
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
+            let text = text.map_err(Failure::Usage)?;
+            Chat::parse(&text).with_context(|| path.display().to_string()).map_err(Failure::Usage)?
+        }
+    };
+    if args.tables {
+        // The other half of given texts is what benches measure with.
+        let [learned, _] = if args.chat.is_some() { chat.halves() } else { [chat.clone(), chat] };
+        for encoding in [Encoding::Json, Encoding::Etf] {
+            let tables = guildhall_lab::train_tables(encoding, args.seed.unwrap_or(TABLES_SEED), &learned);
+            let path = args.out.join(format!("{}.bin", encoding.name()));
+            fs::write(&path, tables).with_context(|| format!("writing {}", path.display()))?;
+            say(&format!("{}\n", path.display()));
+        }
+        return Ok(());
+    }
+    let (seed, bytes) = (args.seed.unwrap_or(1), args.bytes.unwrap_or(DICTIONARY_BYTES));
+    for encoding in [Encoding::Json, Encoding::Etf] {
+        let trained = guildhall_lab::train_dictionary(kind.kind(), seed, &chat, encoding, bytes);
+        let trained = trained.map_err(Failure::Usage)?;
+        dictionaries::store(&args.out, encoding, &trained)?;
+        say(&dictionary_line(encoding, &trained));
     }
     Ok(())
 }

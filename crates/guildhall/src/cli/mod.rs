@@ -10,7 +10,6 @@ mod backup;
 mod cluster;
 mod config;
 mod demo;
-mod dictionary;
 mod doctor;
 mod import;
 mod key;
@@ -100,9 +99,6 @@ pub enum Command {
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
-    /// Train compression dictionaries that clients may request
-    #[command(after_long_help = dictionary::HELP)]
-    Dictionary(dictionary::DictionaryArgs),
     /// Record what sessions are sent, and find out which compression suits it
     #[command(after_long_help = lab::HELP)]
     Lab(lab::LabArgs),
@@ -118,7 +114,7 @@ impl Command {
     /// Whether the command writes files that other users of the machine must not read. Dictionaries are public.
     #[must_use]
     pub fn keeps_secrets(&self) -> bool {
-        !matches!(self, Self::Dictionary(_))
+        !matches!(self, Self::Lab(args) if args.is_training())
     }
 }
 
@@ -182,7 +178,6 @@ pub async fn run(
         Command::Store(args) => store::run(args, environment).await,
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
-        Command::Dictionary(args) => dictionary::run(&args),
         Command::Lab(args) => lab::run(args, &environment, stop).await,
         Command::Completions(args) => {
             shell::completions(&args);
@@ -307,15 +302,22 @@ mod tests {
         check("guildhall config check --config a.toml --set server.partitions=2", true);
         check("guildhall config check a.toml --config b.toml", false);
         check("guildhall config default", true);
-        check("guildhall dictionary train --out d", true);
-        check(
-            "guildhall dictionary train --traffic channel --chat f --encoding etf --bytes 32768 --seed 7 --out d",
-            true,
-        );
-        check("guildhall dictionary train --samples a.ndjson --samples b.ndjson --out d", true);
-        check("guildhall dictionary train --samples a.ndjson --chat f --out d", false);
-        check("guildhall dictionary train", false);
-        check("guildhall dictionary show d", true);
+        check("guildhall lab train f g --out d", true);
+        check("guildhall lab train --generated session --out d", true);
+        check("guildhall lab train --generated channel --chat f --bytes 32768 --seed 7 --out d", true);
+        check("guildhall lab train --generated node --tables --out d", true);
+        check("guildhall lab train f --generated session --out d", false);
+        check("guildhall lab train f --tables --out d", false);
+        check("guildhall lab train f --chat c --out d", false);
+        check("guildhall lab train --out d", false);
+        check("guildhall lab show d --content", true);
+        check("guildhall lab dictionary list", true);
+        check("guildhall lab dictionary stage f --encoding etf", true);
+        check("guildhall lab dictionary stage", false);
+        check("guildhall lab dictionary serve 00112233445566778899aabbccddeeff --permille 1", true);
+        check("guildhall lab dictionary serve 00112233445566778899aabbccddeeff --permille 1001", false);
+        check("guildhall lab dictionary withdraw x", false);
+        check("guildhall dictionary train --out d", false);
         check("guildhall lab record --out f --minutes 5 --one-in 10 --encoding etf --platform web --guild 5", true);
         check("guildhall lab record", false);
         check("guildhall lab record --out f --encoding xml", false);
@@ -343,7 +345,6 @@ mod tests {
             ("store", store::HELP),
             ("doctor", doctor::HELP),
             ("config", config::HELP),
-            ("dictionary", dictionary::HELP),
             ("lab", lab::HELP),
             ("exit codes", EXIT_CODES),
             ("settings", PRECEDENCE),
@@ -355,7 +356,7 @@ mod tests {
         }
         // The terminal shows the examples as they are written.
         let mut cli = Cli::command().term_width(80);
-        for (name, help) in &helps[..13] {
+        for (name, help) in &helps[..12] {
             let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(shown.contains(help.trim_end()), "{name}: {shown}");
         }
@@ -365,7 +366,7 @@ mod tests {
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
         let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "store", "doctor"];
-        for name in names.into_iter().chain(["config", "dictionary", "lab"]) {
+        for name in names.into_iter().chain(["config", "lab"]) {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

@@ -15,7 +15,7 @@ use std::{
 /// Makes small dictionaries from traffic of `seed`, quickly.
 pub fn train(dir: &Path, seed: u64) {
     let seed = seed.to_string();
-    let args = ["dictionary", "train", "--traffic", "channel", "--bytes", "8192", "--seed", &seed, "--out"];
+    let args = ["lab", "train", "--generated", "channel", "--bytes", "8192", "--seed", &seed, "--out"];
     let output = run(args.iter().map(AsRef::as_ref).chain([dir.as_os_str()]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2, "one per encoding");
@@ -225,72 +225,6 @@ fn reads_with_dictionary(streams: &str, window_log: u8) {
     assert_eq!(demo.terminate(), Some(0));
 }
 
-/// A recording with secrets in every place that may have some; a dictionary is served to everybody.
-#[test]
-fn a_dictionary_from_a_recording_contains_nothing_that_identifies_anybody() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (dir.path().join("recorded.ndjson"), dir.path().join("out"));
-    // The same secrets in every line: what occurs often is what a dictionary keeps.
-    let mut lines = String::new();
-    for seq in 0..400 {
-        let ready = json!({"t": "READY", "s": seq, "op": 0, "d": {"v": 10, "session_id": "SECRETsession0123456789",
-            "resume_gateway_url": "wss://secret-gateway.example.net", "user": {"id": "7234567890123456", "username": "secretuser",
-            "email": "secret@example.net", "avatar": "5ec2e7aa5ec2e7aa5ec2e7aa5ec2e7aa"}, "auth": {"token": "SECRETtoken.abc.def"},
-            "guilds": [{"id": "7234567890123457", "unavailable": true}], "secretname": {"secretfield": "secretvalue"}}});
-        let message = json!({"t": "MESSAGE_CREATE", "s": seq, "op": 0, "d": {"id": "7234567890123458", "type": 0,
-            "content": "SECRET: we attack at dawn, äöü 🔥🔥🔥🔥", "timestamp": "2031-12-24T18:17:16.151413+00:00",
-            "author": {"id": "7234567890123459", "username": "secretauthor", "global_name": "Secret Author", "discriminator": "0"},
-            "attachments": [{"filename": "secretplan.pdf", "url": "https://cdn.example.net/secret/plan?ex=1&hm=2", "size": 7654321}],
-            "nonce": 7234567890123460_u64}});
-        let own = json!({"t": "SECRET_EVENT", "s": seq, "op": 0, "d": {"secret": 1}});
-        lines.extend([ready, message, own].iter().map(|line| format!("{line}\n")));
-    }
-    fs::write(&file, &lines).unwrap();
-    let train = |more: &[&str]| {
-        let args = ["dictionary", "train", "--bytes", "8192", "--samples"].map(AsRef::<std::ffi::OsStr>::as_ref);
-        let paths = [file.as_os_str(), "--out".as_ref(), out.as_os_str()];
-        run(args.into_iter().chain(paths).chain(more.iter().map(AsRef::as_ref)))
-    };
-    let refused = train(&[]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("800 messages are too few"), "{}", stderr(&refused));
-    assert!(fs::read_dir(&out).is_err() || fs::read_dir(&out).unwrap().next().is_none(), "nothing was written");
-
-    let trained = train(&["--allow-few-samples"]);
-    let told = stderr(&trained);
-    assert!(trained.status.success(), "{told}");
-    assert!(told.contains("MESSAGE_CREATE 400") && told.contains("READY 400"), "{told}");
-    assert!(told.contains("left out: 400 events") && told.contains("WARNING"), "{told}");
-    let secrets = [
-        "SECRET",
-        "secret",
-        "attack",
-        "at dawn",
-        "72345678901234",
-        "5ec2e7aa",
-        "example",
-        "2031-12-24",
-        "18:17:16",
-        "151413",
-        "7654321",
-        "äöü",
-        "🔥🔥",
-        ".abc.def",
-        "plan.pdf",
-    ];
-    for entry in fs::read_dir(&out).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
-        let contains = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        for secret in secrets {
-            assert!(!contains(secret), "{secret:?} is in {}", path.display());
-        }
-        assert!(contains("username") && contains("MESSAGE_CREATE"), "the structure is kept");
-    }
-    let shown = run(["dictionary".as_ref(), "show".as_ref(), "--content".as_ref(), out.as_os_str()]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("\"username\":"), "{shown:?}");
-}
-
 /// The trap: a restarted server with another dictionary under an id that clients have cached. Here the id is a hash of
 /// the dictionary, and the refusal of an unknown id says what to do.
 #[test]
@@ -330,6 +264,6 @@ fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
     let output = run(["serve", "--listen", "127.0.0.1:0", "--set", &set]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("was changed"), "{}", stderr(&output));
-    let shown = run(["dictionary".as_ref(), "show".as_ref(), others.path().as_os_str()]);
+    let shown = run(["lab".as_ref(), "show".as_ref(), others.path().as_os_str()]);
     assert!(!shown.status.success() && stderr(&shown).contains("was changed"), "{}", stderr(&shown));
 }
