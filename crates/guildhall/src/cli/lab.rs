@@ -45,7 +45,7 @@ Examples:
   guildhall lab show dictionaries --content
   # Without a recording, from generated traffic:
   guildhall lab train --generated session --out dictionaries
-  # Serve it to a tenth of the accounts, to all, and to nobody:
+  # Serve it to a tenth of the accounts, to all, and to no new connection:
   guildhall lab dictionary stage dictionaries/ID.json.zdict
   guildhall lab dictionary serve ID --permille 100
   guildhall lab dictionary serve ID
@@ -55,10 +55,10 @@ Examples:
   # The recording with other tools:
   zstd -dc talk.ndjson.zst | jq -r .event | sort | uniq -c
 
-`record`, `dark` and `dictionary` need a key with the scope `lab`. Names, texts, ids, links
-and times become surrogates before they leave the node; direct messages and
-channels that not every member may view are not recorded. Keep recordings
-confidential all the same: docs/lab.md says why.";
+`record`, `dark` and `dictionary` need a key with the scope `lab`. Names,
+texts, ids, links and times become surrogates before they leave the node; direct
+messages and channels that not every member may view are not recorded. Keep
+recordings confidential all the same: docs/lab.md says why.";
 
 /// Interval of the requests of `record` for frames.
 const ASK_EVERY: Duration = Duration::from_secs(1);
