@@ -56,9 +56,9 @@ Examples:
   zstd -dc talk.ndjson.zst | jq -r .event | sort | uniq -c
 
 `record`, `dark` and `dictionary` need a key with the scope `lab`. Names,
-texts, ids, links and times become surrogates before they leave the node; direct
-messages and channels that not every member may view are not recorded. Keep
-recordings confidential all the same: docs/lab.md says why.";
+texts, ids, links and times become surrogates before they leave the node;
+direct messages and channels that not every member may view are not recorded.
+Keep recordings confidential all the same: docs/lab.md says why.";
 
 /// Interval of the requests of `record` for frames.
 const ASK_EVERY: Duration = Duration::from_secs(1);
