@@ -10,9 +10,8 @@ use super::{
     types::{AnyId, Snowflake, Time},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild_protocol::Whose;
-use guildhall_model::{CloseCode, UserId};
-use guildhall_node::{AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind, is_deleted};
+use guildhall_model::UserId;
+use guildhall_node::{AllRevoked, AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind, is_deleted};
 use guildhall_stdx::{Fault as _, Timestamp};
 use guildhall_store::TokenHash;
 use serde::{Deserialize, Serialize};
@@ -160,12 +159,8 @@ pub(super) async fn mint(
 
 /// Revokes all tokens of an account, and closes its sessions with 4004
 pub(super) async fn revoke_user_tokens(v1: &V1, user_id: UserId) -> Result<RevokedBody, V1Error> {
-    let revoked = v1.in_time(v1.node.revoke_user_tokens(user_id)).await??;
-    Ok(RevokedBody { revoked, closed: close(v1, Whose::User(user_id)).await? })
-}
-
-async fn close(v1: &V1, whose: Whose) -> Result<u64, V1Error> {
-    v1.in_time(v1.gateway.close(whose, CloseCode::AuthenticationFailed)).await
+    let AllRevoked { count, closed } = v1.in_time(v1.node.revoke_user_tokens(user_id)).await??;
+    Ok(RevokedBody { revoked: count, closed })
 }
 
 /// Revokes all tokens of an account
@@ -198,13 +193,19 @@ pub(super) async fn revoke_one(
     let hash = from_hex(path.text("token_id"));
     let hash = hash.ok_or_else(|| V1Error::field("token_id", "Must be 64 hexadecimal digits, as GET lists them."))?;
     let record = v1.in_time(v1.node.store().token(hash)).await??;
-    if record.is_none_or(|record| record.user_id != user_id) {
-        return Err(V1Error::not_found("token of this account"));
+    let not_found = || V1Error::not_found("token of this account");
+    match record {
+        Some(record) if record.user_id == user_id => {
+            let revoked = v1.in_time(v1.node.revoke_token(hash)).await??.ok_or_else(not_found)?;
+            Ok(Json(RevokedBody { revoked: 1, closed: revoked.closed }))
+        }
+        Some(_) => Err(not_found()),
+        None => {
+            // The request may be repeated after one that has not reached all nodes.
+            v1.in_time(v1.node.forget_token(hash, user_id)).await??;
+            Err(not_found())
+        }
     }
-    let revoked = v1.in_time(v1.node.revoke_token(hash)).await??;
-    let revoked = revoked.ok_or_else(|| V1Error::not_found("token of this account"))?;
-    let closed = close(&v1, Whose::Token(user_id, revoked.token)).await?;
-    Ok(Json(RevokedBody { revoked: 1, closed }))
 }
 
 /// A token as a client sends it.
@@ -302,6 +303,5 @@ pub(super) async fn revoke(
     let fault = look(&v1, &caller, token).await?.fault;
     let revoked = v1.in_time(v1.node.revoke_token(token)).await??;
     let revoked = revoked.ok_or_else(|| V1Error::no_token(fault.unwrap_or(TokenFault::Revoked)))?;
-    let closed = close(&v1, Whose::Token(revoked.user_id, revoked.token)).await?;
-    Ok(Json(RevokedBody { revoked: 1, closed }))
+    Ok(Json(RevokedBody { revoked: 1, closed: revoked.closed }))
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use guildhall_model::{User, UserId};
 use guildhall_stdx::Timestamp;
-use guildhall_store::StoreError;
+use guildhall_store::{StoreError, TokenHash};
 use std::sync::Arc;
 
 /// A checked token.
@@ -26,8 +26,19 @@ pub struct Account {
 pub struct Revoked {
     /// Account of the token.
     pub user_id: UserId,
-    /// As `Account::token`. The sessions of this token have to end.
+    /// As `Account::token`.
     pub token: u64,
+    /// Sessions that were closed.
+    pub closed: u64,
+}
+
+/// All tokens of an account were revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllRevoked {
+    /// Bot tokens. User tokens are not stored, so they are not counted.
+    pub count: u64,
+    /// Sessions that were closed.
+    pub closed: u64,
 }
 
 /// Why a token is not accepted.
@@ -202,31 +213,45 @@ impl Node {
         self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix).await
     }
 
-    /// Revokes a token, durably; `None` if it was not valid. It is refused once this returns. The owner of the
-    /// partitions must end the sessions that were started with it.
+    /// Revokes a token, durably, and closes its sessions with 4004; `None` if it was not valid. No node accepts it once
+    /// this returns.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// The store cannot be written. The token may be revoked then, and other nodes may still accept it: the caller has
+    /// to repeat the call, which reaches them although the token is not valid any more.
     pub async fn revoke_token(&self, token: impl Into<TokenRef<'_>>) -> Result<Option<Revoked>, StoreError> {
         let (token, now) = (token.into(), self.inner.clock.now().unix);
         let Some(user_id) = self.inner.tokens.owner_of(token, now).await? else { return Ok(None) };
-        let told = self.log_revocation(revocations::of_token(token, user_id)).await?;
+        let revocation = revocations::of_token(token, user_id);
+        let told = self.log_revocation(revocation).await?;
         let revoked = self.inner.tokens.revoke(token, now).await?;
-        self.tell_revoked(told).await;
-        Ok(revoked.map(|(user_id, token)| Revoked { user_id, token }))
+        let closed = self.end_revoked(revocation, told).await;
+        Ok(revoked.map(|(user_id, token)| Revoked { user_id, token, closed }))
     }
 
-    /// Revokes all tokens of an account, durably. How many bot tokens there were.
+    /// Has every node forget a bot token that the store does not have: an earlier revocation may not have reached them.
     ///
     /// # Errors
-    /// When the store cannot be written.
-    pub async fn revoke_user_tokens(&self, user_id: UserId) -> Result<u64, StoreError> {
+    /// The store cannot be written.
+    pub async fn forget_token(&self, hash: TokenHash, user_id: UserId) -> Result<(), StoreError> {
+        let revocation = revocations::of_token(hash.into(), user_id);
+        let told = self.log_revocation(revocation).await?;
+        self.inner.tokens.revoked_elsewhere(revocation);
+        self.end_revoked(revocation, told).await;
+        Ok(())
+    }
+
+    /// Revokes all tokens of an account, durably, and closes its sessions with 4004.
+    ///
+    /// # Errors
+    /// When the store cannot be written: as for `revoke_token`.
+    pub async fn revoke_user_tokens(&self, user_id: UserId) -> Result<AllRevoked, StoreError> {
         let now = self.inner.clock.now().unix;
         let latest = self.inner.membership.as_ref().map_or(now, |membership| membership.latest_clock(now));
-        let told = self.log_revocation(cluster::Revocation::TokensOf(user_id)).await?;
+        let revocation = cluster::Revocation::TokensOf(user_id);
+        let told = self.log_revocation(revocation).await?;
         let count = self.inner.tokens.revoke_all(user_id, latest).await?;
-        self.tell_revoked(told).await;
-        Ok(count)
+        Ok(AllRevoked { count, closed: self.end_revoked(revocation, told).await })
     }
 
     /// Replaces the issuers whose tokens the node accepts in addition to its own.
@@ -298,9 +323,10 @@ impl Node {
     /// # Errors
     /// When the store cannot be written.
     pub async fn revoke_key(&self, id: u64) -> Result<bool, StoreError> {
-        let told = self.log_revocation(cluster::Revocation::Key(id)).await?;
+        let revocation = cluster::Revocation::Key(id);
+        let told = self.log_revocation(revocation).await?;
         let was_there = self.inner.keys.revoke(id).await?;
-        self.tell_revoked(told).await;
+        self.end_revoked(revocation, told).await;
         Ok(was_there)
     }
 

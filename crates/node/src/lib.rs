@@ -49,7 +49,7 @@ pub use cluster::{
     ClusterKey, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt, PeerQuestion,
 };
 pub use commits::CommitStats;
-pub use credentials::{Account, AuthError, Inspected, Revoked};
+pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};
 pub use deletions::{as_deleted, is_deleted};
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};

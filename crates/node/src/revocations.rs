@@ -1,11 +1,14 @@
 //! Revocations in a cluster: every node forgets a token or key before the revocation is answered.
 //!
 //! Owns        the log of revocations in the store, and what this node has heard of it.
-//! Doors       `log_revocation`, then the revocation itself, then `tell_revoked`; `follow` for what others revoke.
+//! Doors       `log_revocation`, then the revocation itself, then `end_revoked`; `follow` for what others revoke.
 //! Invariants  V1 when a revocation returns, no node accepts the token or key, or delivers to its sessions: a node
-//!             whose lease has ended checks no tokens and keys, serves no guild, and ends its streams. V2 such a node
-//!             joins again only after it has read the log and ended the sessions (4004) of what was revoked meanwhile.
-//!             (tests `v*_*` in `tests/it/revocations.rs`)
+//!             closes them (4004) before it answers that it has heard of the revocation; a node whose lease has ended
+//!             checks no tokens and keys, serves no guild, and ends its streams. V2 such a node joins again only after
+//!             it has read the log and ended the sessions of what was revoked meanwhile. V3 a node that has just
+//!             joined, and that the revoking node may not see yet, reads the log again after `AGAIN_AFTER`; a node
+//!             revokes nothing before it sees the others. (tests `v*_*` in `tests/it/cluster.rs`; the simulation in
+//!             `guildhall-cluster`)
 //! Limits      an entry stays for `KEPT_MS`, by the clock of the node that wrote or found it. A node that was without a
 //!             lease for `AWAY_MAX_MS` does not join again: its process ends. `HEARD_MAX` entries are remembered; past
 //!             it one is applied twice, which also ends sessions that an account began since then.
@@ -22,7 +25,6 @@ use guildhall_store::{StoreError, TokenHash};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, VecDeque},
-    future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -35,9 +37,11 @@ const KEPT_MS: u64 = 3_600_000;
 /// Longest time without a lease.
 const AWAY_MAX_MS: u64 = KEPT_MS - 600_000;
 const HEARD_MAX: usize = 100_000;
-/// After this time a node that has joined again reads the log once more: a revocation that began before may have been
-/// carried out since.
+/// After this time a node that has joined reads the log again: a revocation that began before may have been carried out
+/// since, by a node that did not see this one yet.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Back-off of a node that cannot read the log.
+const LOG_PAUSE: Duration = Duration::from_millis(500);
 /// Interval of removals.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -60,7 +64,8 @@ struct Entry {
 
 impl PeerQuestion for Told {
     const KIND: &'static str = "revoked";
-    type Answer = ();
+    /// Sessions that the node has closed.
+    type Answer = u64;
 }
 
 /// Entries that this node has applied or written, and those that it removes in time.
@@ -118,11 +123,14 @@ impl Log {
 pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
     let of = Arc::downgrade(inner);
     membership.on_question(move |Told { entry, revocation }: Told| {
-        if let Some(inner) = of.upgrade() {
+        let inner = of.upgrade();
+        async move {
+            let inner = inner?;
             inner.forget(revocation);
+            let closed = inner.close_sessions_of(revocation).await;
             inner.revocation_log.lock().hear(entry);
+            Some(closed)
         }
-        ready(Some(()))
     });
     let of = Arc::downgrade(inner);
     membership.on_lease_end(move || {
@@ -144,33 +152,43 @@ pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
             Ok(is_in_time)
         })
     });
-    tokio::spawn(sweep(Arc::downgrade(inner)));
+    tokio::spawn(begin(Arc::downgrade(inner)));
 }
 
+/// Reads the log again, until that succeeds or the node ends.
 async fn catch_up_again(of: Weak<Inner>) {
     tokio::time::sleep(AGAIN_AFTER).await;
-    let Some(inner) = of.upgrade() else { return };
-    if let Err(error) = inner.apply_log(true).await {
-        tracing::warn!(%error, "the log of revocations could not be read again");
+    loop {
+        let Some(inner) = of.upgrade() else { return };
+        match inner.apply_log(true).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(%error, "the log of revocations cannot be read again; trying again"),
+        }
+        drop(inner);
+        tokio::time::sleep(LOG_PAUSE).await;
     }
+}
+
+/// Reads the log of a node that starts, and then (V3) what was not carried out when it started.
+async fn begin(of: Weak<Inner>) {
+    loop {
+        let Some(inner) = of.upgrade() else { return };
+        match inner.entries().await {
+            Ok(entries) => {
+                inner.take_first(entries);
+                break;
+            }
+            Err(error) => tracing::warn!(%error, "the log of revocations cannot be read; trying again"),
+        }
+        drop(inner);
+        tokio::time::sleep(LOG_PAUSE).await;
+    }
+    tokio::spawn(sweep(of.clone()));
+    catch_up_again(of).await;
 }
 
 /// Removes entries in time, until the node ends.
 async fn sweep(of: Weak<Inner>) {
-    if let Some(inner) = of.upgrade() {
-        // Of nodes that have ended. One that is missed here is found by the next node that starts.
-        match inner.entries().await {
-            Ok(entries) => {
-                let now = inner.clock.now().instant;
-                let mut log = inner.revocation_log.lock();
-                for (entry, _) in entries {
-                    log.hear(entry);
-                    log.removes.push_back((now, entry));
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the log of revocations could not be read: old entries stay"),
-        }
-    }
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let Some(inner) = of.upgrade() else { return };
@@ -242,7 +260,21 @@ impl Inner {
         Ok(())
     }
 
-    async fn close_sessions_of(&self, revocation: Revocation) -> usize {
+    /// Entries from before this node started: no session of it, and nothing in its caches, is older. It removes them in
+    /// time; those of nodes that have ended, too.
+    fn take_first(&self, entries: Vec<(EntryId, Entry)>) {
+        let now = self.clock.now().instant;
+        for (id, Entry { revocation, is_done }) in entries {
+            self.forget(revocation);
+            let mut log = self.revocation_log.lock();
+            log.removes.push_back((now, id));
+            if is_done {
+                log.hear(id);
+            }
+        }
+    }
+
+    async fn close_sessions_of(&self, revocation: Revocation) -> u64 {
         let whose = match revocation {
             Revocation::Token(hash, user_id) => Whose::Token(user_id, mark_of(TokenHash(hash))),
             Revocation::TokensOf(user_id) => Whose::User(user_id),
@@ -251,7 +283,7 @@ impl Inner {
         let mut closed = 0;
         for answer in self.relays.close_sessions(&whose, CloseCode::AuthenticationFailed) {
             // A partition that has ended has no sessions.
-            closed += answer.await.unwrap_or(0);
+            closed += answer.await.unwrap_or(0) as u64;
         }
         closed
     }
@@ -280,12 +312,15 @@ impl Node {
         Ok(Some(told))
     }
 
-    /// Returns when all other nodes have forgotten it (V1).
-    pub(crate) async fn tell_revoked(&self, told: Option<Told>) {
-        let (Some(membership), Some(told)) = (&self.inner.membership, told) else { return };
+    /// Returns when no node has sessions of it, and no other node accepts it (V1). The number of sessions that were
+    /// closed.
+    pub(crate) async fn end_revoked(&self, revocation: Revocation, told: Option<Told>) -> u64 {
+        let closed = self.inner.close_sessions_of(revocation).await;
+        let (Some(membership), Some(told)) = (&self.inner.membership, told) else { return closed };
         if let Err(error) = self.inner.write_entry(told, true).await {
             tracing::warn!(%error, "a revocation stays marked as not carried out: nodes that join again apply it twice");
         }
-        membership.tell_all(&told).await;
+        let elsewhere = membership.tell_all(&told).await;
+        closed + elsewhere.into_iter().map(|(_, closed)| closed).sum::<u64>()
     }
 }

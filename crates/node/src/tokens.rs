@@ -376,20 +376,21 @@ impl Tokens {
         Ok((token, claims.exp))
     }
 
-    /// The account of a token that could be revoked; none: there is nothing to revoke.
+    /// The account of a token that could be revoked; none: there is nothing to revoke. A bot token that the store does
+    /// not have names its account: a revocation that failed halfway is repeated with it.
     pub(crate) async fn owner_of(&self, token: TokenRef<'_>, now: Timestamp) -> Result<Option<UserId>, StoreError> {
-        let hash = match token {
+        let (hash, claimed) = match token {
             TokenRef::Token(token) => match form_of(bare(token)) {
                 Ok(Form::Jwt) => {
                     let Ok(Signed { subject, .. }) = self.signed(bare(token), now) else { return Ok(None) };
                     return self.sign_on.subject_account(&subject).await;
                 }
-                Ok(Form::Bot(_)) => TokenHash::of(bare(token)),
+                Ok(Form::Bot(claimed)) => (TokenHash::of(bare(token)), Some(claimed)),
                 Err(_) => return Ok(None),
             },
-            TokenRef::Hash(hash) => hash,
+            TokenRef::Hash(hash) => (hash, None),
         };
-        Ok(self.store.token(hash).await?.map(|record| record.user_id))
+        Ok(self.store.token(hash).await?.map(|record| record.user_id).or(claimed))
     }
 
     /// Revokes one token. Returns its account and the internal id of its sessions; `None` if it is not valid.
@@ -428,8 +429,8 @@ impl Tokens {
         Ok((!was_revoked).then_some((user_id, mark_of(hash))))
     }
 
-    /// Revokes all tokens of an account (T2). Returns the number of bot tokens; user tokens are not stored, so they
-    /// are not counted. `now`: by the clock that is furthest ahead.
+    /// Revokes all tokens of an account (T2). Returns the number of bot tokens. `now`: by the clock that
+    /// is furthest ahead.
     pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
         let before = self.stored_floor(user_id).await?;
         let at = Timestamp(now.0.saturating_add(CLOCKS_DIFFER_MS)).max(before.at);

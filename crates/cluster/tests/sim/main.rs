@@ -8,6 +8,7 @@ mod host;
 mod process;
 mod relay;
 mod stores;
+mod tokens;
 mod world;
 
 use world::{InjectedFault, Summary, run};
@@ -15,7 +16,7 @@ use world::{InjectedFault, Summary, run};
 /// Seeds of a run of the tests; the environment variable SEEDS replaces it, and FROM the first.
 const SEEDS: u64 = 200;
 /// Within which an injected fault must be noticed.
-const SABOTAGED_SEEDS: u64 = 100;
+const SABOTAGED_SEEDS: u64 = 300;
 
 #[expect(clippy::disallowed_methods, reason = "the number of seeds is chosen where the test is started")]
 fn number(name: &str, default: u64) -> u64 {
@@ -44,6 +45,9 @@ fn seeds_run_clean() {
                 total.changes += summary.changes;
                 total.changed_before += summary.changed_before;
                 total.ids_refused += summary.ids_refused;
+                total.taken += summary.taken;
+                total.without_lease += summary.without_lease;
+                total.revocations += summary.revocations;
             }
             Err(problem) => failed.push(problem),
         }
@@ -100,6 +104,20 @@ fn sabotage_is_caught() {
         InjectedFault::ChangesDeleted,
         InjectedFault::KeepsCache,
         InjectedFault::IdsReplaced,
+        InjectedFault::NoCatchUp,
+        InjectedFault::ServesFirst,
+        InjectedFault::NoLeaseCheck,
+        InjectedFault::DatesDecide,
+        InjectedFault::NotTold,
+        InjectedFault::FillsLate,
+        InjectedFault::NoSecondCheck,
+        InjectedFault::ToldKeepsSessions,
+        InjectedFault::StartsUnread,
+        InjectedFault::ReadsOnce,
+        InjectedFault::NotLogged,
+        InjectedFault::RevokesThenDeletes,
+        InjectedFault::RetryFindsNothing,
+        InjectedFault::TellsUnwatched,
     ] {
         is_caught(sabotage);
     }

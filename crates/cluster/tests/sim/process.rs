@@ -1,14 +1,20 @@
 //! Process: a node's driver, by the rules of `guildhall_node::cluster`: the machine's outputs, links with streams and
 //! frames, the keeper of the lease, a worker for the guilds and a partition for the relays.
 
+mod credentials;
+
+pub use credentials::AGAIN_AFTER_MS;
+
 use crate::{
     accounts::{ACCOUNTS, AccountEvent, Cache, Change, IDS, Reader, report},
     host::{Host, HostOutput, Input, Report, Sink},
     relay::Relay,
     stores::{Key, KvOp, KvResult, Value},
+    tokens::TokenEvent,
     world::{Core, Event, InjectedFault, KvEvent},
 };
 use bytes::Bytes;
+use credentials::Credentials;
 use guildhall_bus::{self as bus, Incoming, IncomingLimits, Outgoing, SenderId, StreamId};
 use guildhall_cluster::{
     Cluster, GuildInput, Incarnation, Lease, NodeNumber, NodeRecord, NodeState, Origin, Output, OwnerOp, OwnerResult,
@@ -190,6 +196,14 @@ fn wake(core: &mut Core, slot: (usize, u32), to: NodeNumber, link: &mut Link) {
     }
 }
 
+/// A membership on record whose node does not take part yet.
+struct Joining {
+    record: NodeRecord,
+    lease: Lease,
+    revision: u64,
+    had_number_at: u64,
+}
+
 pub struct Process {
     slot: (usize, u32),
     /// Its clock when the simulation began, and its rate.
@@ -215,6 +229,12 @@ pub struct Process {
     pub relays: BTreeMap<(GuildId, RelayId), Relay>,
     /// Its cache of accounts.
     pub cache: Cache,
+    /// Its checks of tokens, and its sessions.
+    pub credentials: Credentials,
+    /// While it reads what was revoked.
+    joining: Option<Joining>,
+    /// Of the last attempt to join again.
+    on_record: Option<Incarnation>,
     last_epoch: u32,
     pub watch: u64,
     reported: BTreeSet<u8>,
@@ -230,12 +250,16 @@ impl Process {
         let now = Instant(clock.0 + (core.now as f64 * clock.1) as u64);
         let number = NodeNumber(number);
         let is_slow = core.rng.chance(0.1);
+        let lease = Lease::new(core.lease, now);
         let mut process = Self {
             slot,
             clock,
             number,
             machine: Cluster::new(number, record),
-            lease: Lease::new(core.lease, now),
+            credentials: Credentials::new(core.now, lease.valid_until()),
+            joining: None,
+            on_record: None,
+            lease,
             revision,
             state: NodeState::Joining,
             keeper_turn: 0,
@@ -266,6 +290,8 @@ impl Process {
         core.at(activated_at, slot, Event::Activate);
         core.soon(slot, Event::Client);
         core.soon(slot, Event::Account(AccountEvent::Client));
+        core.soon(slot, Event::Token(Box::new(TokenEvent::Client)));
+        process.start_credentials(core);
         for _ in 0..3 {
             core.soon(slot, Event::Churn);
         }
@@ -759,6 +785,7 @@ impl Process {
         self.with(core, |machine, now| machine.set_serving(now, is_serving));
         if !is_valid {
             self.is_keeper_busy = true;
+            self.credentials.lease_ended();
             core.kv_call(
                 self.slot,
                 KvOp::Get(Key::Node(self.number.0)),
@@ -824,7 +851,9 @@ impl Process {
                 let value = Value::Node(record.clone());
                 let call = match found {
                     None => KvOp::Create(key, value),
-                    Some((found, revision)) if is_own(&found, self.machine.record().incarnation) => {
+                    Some((found, revision))
+                        if is_own(&found, self.on_record.unwrap_or(self.machine.record().incarnation)) =>
+                    {
                         KvOp::Update(key, value, revision)
                     }
                     // Another node has the number: the process ends.
@@ -834,16 +863,24 @@ impl Process {
                 return true;
             }
             (Keeping::Rejoined(record, written_at), KvResult::Written(revision)) => {
-                self.lease = Lease::new(core.lease, written_at);
-                self.revision = revision;
-                self.cache.clear();
-                self.with(core, |machine, now| machine.rejoin(now, record));
-                return self.kept_on(core, true);
+                self.joining = Some(Joining {
+                    record,
+                    lease: Lease::new(core.lease, written_at),
+                    revision,
+                    had_number_at: core.now,
+                });
+                match core.sabotage {
+                    InjectedFault::NoCatchUp => self.caught_up(core),
+                    InjectedFault::ServesFirst => {
+                        self.caught_up(core);
+                        self.read_log(core);
+                    }
+                    _ => self.read_log(core),
+                }
+                return true;
             }
             (Keeping::Found | Keeping::Rejoined(..), _) => {
-                self.is_keeper_busy = false;
-                self.keeper_turn += 1;
-                core.at(core.now + AGAIN_PAUSE_MS, self.slot, Event::Keeper(self.keeper_turn));
+                self.join_later(core);
                 return true;
             }
         };
@@ -851,7 +888,37 @@ impl Process {
         self.kept_on(core, is_held)
     }
 
+    /// The node has its number again, and has read what was revoked.
+    fn caught_up(&mut self, core: &mut Core) {
+        let now = self.instant(core);
+        let Some(Joining { record, lease, revision, had_number_at }) = self.joining.take() else { return };
+        if !lease.is_valid(now) {
+            self.on_record = Some(record.incarnation);
+            return self.join_later(core);
+        }
+        (self.lease, self.revision, self.on_record) = (lease, revision, None);
+        self.cache.clear();
+        self.with(core, |machine, now| machine.rejoin(now, record));
+        self.joined(core, had_number_at);
+        self.kept_on(core, true);
+    }
+
+    /// The log of revocations cannot be read.
+    fn kept_away(&mut self, core: &mut Core) {
+        if let Some(Joining { record, .. }) = self.joining.take() {
+            self.on_record = Some(record.incarnation);
+            self.join_later(core);
+        }
+    }
+
+    fn join_later(&mut self, core: &mut Core) {
+        self.is_keeper_busy = false;
+        self.keeper_turn += 1;
+        core.at(core.now + AGAIN_PAUSE_MS, self.slot, Event::Keeper(self.keeper_turn));
+    }
+
     fn kept_on(&mut self, core: &mut Core, is_held: bool) -> bool {
+        self.credentials.use_until(if is_held { self.lease.valid_until() } else { Instant(0) });
         let is_serving = is_held || core.sabotage == InjectedFault::NoFencing;
         self.with(core, |machine, now| machine.set_serving(now, is_serving));
         self.is_keeper_busy = false;
@@ -870,6 +937,7 @@ impl Process {
                 self.with(core, |machine, now| machine.handle_node(now, NodeNumber(number), None));
             }
             KvEvent::Current => {
+                self.credentials.has_watched = true;
                 let known = self.machine.peers().map(|(number, _)| number);
                 for number in known.filter(|number| !self.reported.contains(&number.0)).collect::<Vec<_>>() {
                     self.with(core, |machine, now| machine.handle_node(now, number, None));
@@ -919,6 +987,7 @@ impl Process {
                 self.with(core, |machine, _| machine.answered(origin, request, answer));
             }
             Event::Account(event) => self.handle_account(core, event),
+            Event::Token(event) => self.handle_token(core, *event),
             Event::Frame(frame) => self.receive(core, &frame),
             Event::Inbox => {}
             Event::WatchBegins => {

@@ -1,11 +1,14 @@
 //! World: time, the bus, the stores, the faults, and the checker.
 
+mod tokens;
+
 use crate::{
     accounts::{Account, AccountEvent, Accounts, Change, Reader},
     host::Committed,
     process::{Process, Waiter},
     relay::Learned,
     stores::{Key, Kv, KvOp, KvResult, Stored, Value},
+    tokens::{Question, TokenEvent, TokenOp, Tokens},
 };
 use bytes::Bytes;
 use guildhall_cluster::{Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin, RequestId};
@@ -26,6 +29,8 @@ const REST_MS: u64 = 15_000;
 const LAST_MS: u64 = 5_000;
 /// A process that was not paused for so long knows the time.
 const AWAKE_MS: u64 = 100;
+/// Longest time by which a watch of the lease store lags.
+const LAG_MS_MAX: u64 = 4_000 + 1_500;
 const TRACE_MAX: usize = 40_000;
 
 /// A fault in a mechanism, which the checker has to notice.
@@ -69,6 +74,34 @@ pub enum InjectedFault {
     KeepsCache,
     /// The database gives an id that somebody has to whoever asks for it.
     IdsReplaced,
+    /// A node that joins again does not read what was revoked.
+    NoCatchUp,
+    /// A node that joins again takes part before it has read what was revoked.
+    ServesFirst,
+    /// Nodes take tokens and keys without a lease.
+    NoLeaseCheck,
+    /// "Revoke all" ends the tokens that are dated before it, and not a generation.
+    DatesDecide,
+    /// A revocation is acknowledged before other nodes know of it.
+    NotTold,
+    /// Caches of tokens take answers from before an eviction.
+    FillsLate,
+    /// A check counts that began before a revocation.
+    NoSecondCheck,
+    /// A node that hears of a revocation leaves its sessions to a second question.
+    ToldKeepsSessions,
+    /// A node that starts does not read the log a second time.
+    StartsUnread,
+    /// A node that joins again reads the log a second time only if the database answers at once.
+    ReadsOnce,
+    /// Revocations are told to other nodes, and not logged.
+    NotLogged,
+    /// An account is deleted after its tokens were revoked.
+    RevokesThenDeletes,
+    /// A revocation that is repeated after an error, and finds nothing in the database, is acknowledged at once.
+    RetryFindsNothing,
+    /// A node that does not know the other nodes yet revokes tokens.
+    TellsUnwatched,
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +133,7 @@ pub enum Event {
     Loaded(GuildId, Option<(u64, u64, RequestId)>),
     Committed(GuildId, Committed),
     Account(AccountEvent),
+    Token(Box<TokenEvent>),
 }
 
 enum EventKind {
@@ -115,6 +149,10 @@ enum EventKind {
     /// A change with the account that it makes, and whether the answer comes.
     WriteAccount((usize, u32), Change, Account, bool),
     GiveId((usize, u32), u64, bool),
+    /// Whether the answer comes.
+    TokenOp((usize, u32), Box<TokenOp>, bool),
+    /// A question reaches the processes with this number.
+    Question(NodeNumber, Box<Question>),
     Start(usize),
     Fault,
     Mend(Mended),
@@ -153,6 +191,10 @@ pub struct Core {
     kv: Kv,
     store: BTreeMap<GuildId, Stored>,
     pub accounts: Accounts,
+    pub tokens: Tokens,
+    pub questions_count: u64,
+    /// The process that handles an event was not paused for a moment.
+    pub is_awake: bool,
     requests: BTreeMap<RequestId, Request>,
     watches: BTreeMap<usize, (u32, u64, u64)>,
     arrivals: BTreeMap<(usize, NodeNumber), u64>,
@@ -192,6 +234,11 @@ pub struct Summary {
     pub changed_before: u64,
     /// Ids that another node had.
     pub ids_refused: u64,
+    /// Tokens and keys that were taken, and those that were not for want of a lease.
+    pub taken: u64,
+    pub without_lease: u64,
+    /// Acknowledged revocations.
+    pub revocations: u64,
     pub digest: u64,
 }
 
@@ -284,18 +331,24 @@ impl Core {
 
     // ── the bus ──────────────────────────────────────────────────────────────────────────────────
 
-    /// Messages of one sender on one subject arrive in order, or not at all.
-    pub fn publish(&mut self, from: usize, to: NodeNumber, frame: Bytes) {
+    /// When something arrives that is sent now; none: it is lost.
+    fn way_on_bus(&mut self, from: usize, to: NodeNumber) -> Option<u64> {
         let is_cut = self
             .numbers
             .iter()
             .any(|(slot, number)| *number == to.0 && self.cut.contains(&(from.min(*slot), from.max(*slot))));
         if self.bus_is_away || is_cut || self.rng.chance(self.loss) {
-            return;
+            return None;
         }
         let delay = if self.rng.chance(0.02) { self.rng.below(400) } else { self.rng.below(6) };
+        Some(self.now + delay)
+    }
+
+    /// Messages of one sender on one subject arrive in order, or not at all.
+    pub fn publish(&mut self, from: usize, to: NodeNumber, frame: Bytes) {
+        let Some(at) = self.way_on_bus(from, to) else { return };
         let last = self.arrivals.entry((from, to)).or_default();
-        let at = (self.now + delay).max(*last);
+        let at = at.max(*last);
         *last = at;
         if self.rng.chance(self.duplication) {
             let again = at + self.rng.below(50);
@@ -583,6 +636,9 @@ impl World {
             kv: Kv::default(),
             store: BTreeMap::new(),
             accounts: Accounts::default(),
+            tokens: Tokens::default(),
+            questions_count: 0,
+            is_awake: true,
             requests: BTreeMap::new(),
             watches: BTreeMap::new(),
             arrivals: BTreeMap::new(),
@@ -598,6 +654,7 @@ impl World {
             trace: trace.then(VecDeque::new),
             summary: Summary::default(),
         };
+        core.begin_tokens();
         for slot in 0..nodes {
             let at = core.rng.below(2_000);
             core.push(at, EventKind::Start(slot));
@@ -693,6 +750,15 @@ impl World {
                 self.core.account_written(slot, change, account, is_answered);
             }
             EventKind::GiveId(slot, id, is_answered) => self.core.id_given(slot, id, is_answered),
+            EventKind::TokenOp(slot, op, is_answered) => self.core.token_op_done(slot, *op, is_answered),
+            EventKind::Question(number, question) => {
+                for index in 0..self.slots.len() {
+                    let slot = (index, self.slots[index].generation);
+                    if self.slots[index].process.as_ref().is_some_and(|process| process.number == number) {
+                        self.happens(slot, Event::Token(Box::new(TokenEvent::Asked((*question).clone()))));
+                    }
+                }
+            }
             EventKind::Start(slot) => self.start(slot),
             EventKind::Fault => self.fault(),
             EventKind::Mend(mended) => self.mend(&mended),
@@ -735,8 +801,10 @@ impl World {
         if place.generation != generation {
             return;
         }
+        let paused_until = place.paused_until;
         let Some(process) = &mut place.process else { return };
         let core = &mut self.core;
+        core.is_awake = paused_until == 0 || core.now >= paused_until + AWAKE_MS;
         if core.trace.is_some() && !matches!(event, Event::Frame(_) | Event::Link(..) | Event::Timer) {
             core.note(|| format!("slot {index} {event:?}"));
         }
@@ -747,6 +815,7 @@ impl World {
             return;
         }
         self.check_owners(index);
+        self.check_sessions(index);
     }
 
     fn end(&mut self, index: usize) {
@@ -922,6 +991,7 @@ impl World {
         if let Some(problem) = self.core.accounts.problem() {
             return Err(format!("{when}: {problem}"));
         }
+        self.check_tokens_at_rest().map_err(|problem| format!("{when}: {problem}"))?;
         for (index, slot) in self.slots.iter().enumerate() {
             let Some(process) = &slot.process else { return Err(format!("{when}: slot {index} has not started")) };
             for (account, version) in &process.cache.versions {

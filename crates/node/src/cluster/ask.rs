@@ -190,8 +190,11 @@ impl Membership {
         answers
     }
 
-    /// Has every other node do something, and waits until all that live have (A1). Returns their answers.
+    /// Has every other node do something, and waits until all that live have (A1). A node that has just started waits
+    /// until it knows the others. Returns their answers.
     pub async fn tell_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
+        // The sender lives as long as the membership.
+        let _ = self.knows_nodes.subscribe().wait_for(|knows_nodes| *knows_nodes).await;
         let asked = Asked::of(question);
         let told = self.numbers().into_iter().map(|number| {
             let (membership, asked) = (self.clone(), asked.clone());

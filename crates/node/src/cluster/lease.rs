@@ -335,6 +335,7 @@ async fn follow(membership: &Arc<Membership>, prefix: &Key) -> Result<(), KvErro
                 }
             }
             KvEvent::Current => {
+                membership.knows_nodes.send_replace(true);
                 let known: Vec<NodeNumber> = membership.lock().peers().map(|(number, _)| number).collect();
                 for number in known.into_iter().filter(|number| !reported.contains(number)) {
                     membership.with(|machine, now| machine.handle_node(now, number, None));

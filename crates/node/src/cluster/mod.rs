@@ -171,6 +171,8 @@ pub struct Membership {
     lease: lease::Keeper,
     /// True once the node's number belongs to another node: the process has to end.
     is_lost: watch::Sender<bool>,
+    /// Turns true when the watch of the lease store has reported all nodes.
+    knows_nodes: watch::Sender<bool>,
 }
 
 impl Membership {
@@ -227,6 +229,7 @@ impl Membership {
             resume_trace: OnceLock::new(),
             lease,
             is_lost: watch::Sender::new(false),
+            knows_nodes: watch::Sender::new(false),
         });
         Ok(membership)
     }

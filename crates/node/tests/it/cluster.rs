@@ -6,8 +6,8 @@ use crate::support::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use guildhall_bus::{
-    Bus as _, Entry, Key, KeyValue, KvError, KvWatch, LocalBus, LocalKv, LocalOptions, Outgoing, Revision, SenderId,
-    StreamId, Subject,
+    Bus as _, Entry, Key, KeyValue, KvError, KvEvent, KvWatch, LocalBus, LocalKv, LocalOptions, Outgoing, Revision,
+    SenderId, StreamId, Subject,
 };
 use guildhall_cluster::{NodeState, PeerMessage};
 use guildhall_guild::{Actor, Command, NewChannel, NewMessage, PublicationId, PublishReply, Refusal, Reply, request};
@@ -15,12 +15,12 @@ use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, Event, PartitionId, Published, Receipt, RelayId, RelayMessage, ReplicaUpdate,
     SessionKey, Whose,
 };
-use guildhall_model::{ChannelId, ChannelType, CloseCode, GuildId, MessageId, Nonce, UserId};
+use guildhall_model::{ChannelId, ChannelType, CloseCode, GuildId, MessageId, Nonce, User, UserId};
 use guildhall_node::{
     AuthError, Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits, NodeReport, Scope,
 };
 use guildhall_stdx::Now;
-use guildhall_store::{MemoryStore, Store};
+use guildhall_store::{MemoryStore, Store, TokenHash};
 use serde_json::value::RawValue;
 use std::{
     fmt::Debug,
@@ -30,7 +30,7 @@ use std::{
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::watch};
 
 /// The machine's clock.
 struct RealClock(Instant);
@@ -46,6 +46,23 @@ impl Clock for RealClock {
 struct CutKv {
     kv: Arc<LocalKv>,
     is_cut: Arc<AtomicBool>,
+    /// Its watches report nothing while this is true.
+    is_lagging: watch::Sender<bool>,
+}
+
+/// A watch that can lag.
+struct LaggingWatch {
+    watch: Box<dyn KvWatch>,
+    is_lagging: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl KvWatch for LaggingWatch {
+    async fn next(&mut self) -> Result<KvEvent, KvError> {
+        let event = self.watch.next().await;
+        self.is_lagging.wait_for(|is_lagging| !is_lagging).await.map_err(|_| KvError::Away("ended".to_owned()))?;
+        event
+    }
 }
 
 impl CutKv {
@@ -79,7 +96,8 @@ impl KeyValue for CutKv {
     }
 
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn KvWatch>, KvError> {
-        self.open()?.watch(prefix).await
+        let watch = self.open()?.watch(prefix).await?;
+        Ok(Box::new(LaggingWatch { watch, is_lagging: self.is_lagging.subscribe() }))
     }
 }
 
@@ -96,6 +114,7 @@ struct Place {
     membership: Arc<Membership>,
     relays: Arc<Relays>,
     is_cut: Arc<AtomicBool>,
+    is_lagging: watch::Sender<bool>,
     runtime: Runtime,
 }
 
@@ -132,10 +151,16 @@ impl Site {
     }
 
     async fn add(&mut self, lease_ms: u64, limits: NodeLimits) -> usize {
+        self.add_lagging(lease_ms, limits, false).await
+    }
+
+    /// A node whose watch of the lease store reports nothing yet, or at once.
+    async fn add_lagging(&mut self, lease_ms: u64, limits: NodeLimits, is_lagging: bool) -> usize {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
         let (bus, store, is_cut) = (self.bus.clone(), self.store.clone(), Arc::new(AtomicBool::new(false)));
-        let kv = Arc::new(CutKv { kv: self.kv.clone(), is_cut: is_cut.clone() });
+        let is_lagging = watch::Sender::new(is_lagging);
+        let kv = Arc::new(CutKv { kv: self.kv.clone(), is_cut: is_cut.clone(), is_lagging: is_lagging.clone() });
         let relays = Arc::new(Relays::default());
         let local = relays.clone();
         let options = MembershipOptions {
@@ -154,7 +179,7 @@ impl Site {
             (node, membership)
         });
         let (node, membership) = bounded(started).await.unwrap();
-        self.nodes.push(Some(Place { node, membership, relays, is_cut, runtime }));
+        self.nodes.push(Some(Place { node, membership, relays, is_cut, is_lagging, runtime }));
         self.nodes.len() - 1
     }
 
@@ -535,6 +560,91 @@ async fn v1_v2_a_node_without_a_lease_takes_nothing_and_ends_what_was_revoked() 
     site.place(1).is_cut.store(false, Ordering::SeqCst);
     until(|| away.has_lease(), || ()).await;
     assert_eq!(site.place(1).relays.closed().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v1_every_node_ends_the_sessions_before_a_revocation_returns() {
+    let site = Site::new(2).await;
+    let (here, there) = (&site.place(0).node, &site.place(1).node);
+    bounded(here.put_user(user(OWNER))).await.unwrap();
+    let bot = UserId::new(OWNER.get() + 1);
+    bounded(here.put_user(Arc::new(User { bot: true, ..User::new(bot, "bot") }))).await.unwrap();
+    let token = bounded(here.mint_bot_token(bot)).await.unwrap();
+    let account = bounded(there.authenticate(&token)).await.unwrap();
+
+    let closed = |index: usize| site.place(index).relays.closed();
+    let revoked = bounded(here.revoke_token(&*token)).await.unwrap().unwrap();
+    assert_eq!(revoked.closed, 2, "one at each node");
+    let first = (Whose::Token(bot, account.token), CloseCode::AuthenticationFailed);
+    assert_eq!([closed(0), closed(1)], [[first.clone()], [first.clone()]]);
+    // Repeated, because its first answer may not have arrived: it is carried out again.
+    assert_eq!(bounded(here.revoke_token(&*token)).await.unwrap(), None);
+    assert_eq!([closed(0).len(), closed(1).len()], [2, 2]);
+
+    let revoked = bounded(here.revoke_user_tokens(OWNER)).await.unwrap();
+    assert_eq!((revoked.count, revoked.closed), (0, 2));
+    let all = (Whose::User(OWNER), CloseCode::AuthenticationFailed);
+    assert_eq!([closed(0), closed(1)], [[first.clone(), first.clone(), all.clone()], [first.clone(), first, all]]);
+}
+
+/// A revocation that failed halfway has left the store without the token, and other nodes with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn v1_a_revocation_that_is_repeated_reaches_the_other_nodes() {
+    let site = Site::new(2).await;
+    let (here, there) = (&site.place(0).node, &site.place(1).node);
+    let bot = UserId::new(OWNER.get() + 1);
+    bounded(here.put_user(Arc::new(User { bot: true, ..User::new(bot, "bot") }))).await.unwrap();
+    for by_hash in [false, true] {
+        let token = bounded(here.mint_bot_token(bot)).await.unwrap();
+        bounded(there.authenticate(&token)).await.unwrap();
+        assert!(bounded(site.store.revoke_token(TokenHash::of(&token))).await.unwrap());
+        assert!(bounded(there.authenticate(&token)).await.is_ok(), "it is in the cache");
+        if by_hash {
+            bounded(here.forget_token(TokenHash::of(&token), bot)).await.unwrap();
+        } else {
+            assert_eq!(bounded(here.revoke_token(&*token)).await.unwrap(), None);
+        }
+        assert!(bounded(there.authenticate(&token)).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v3_a_node_that_has_just_started_reads_what_it_was_not_told() {
+    let mut site = Site::new(1).await;
+    bounded(site.place(0).node.put_user(user(OWNER))).await.unwrap();
+    let token = bounded(site.place(0).node.mint_user_token(OWNER, 3_600)).await.unwrap();
+    // The first node does not see yet that there is another one.
+    site.place(0).is_lagging.send_replace(true);
+    let at = site.add(LEASE_MS, NodeLimits::default()).await;
+    let started = &site.place(at).node;
+    let account = bounded(started.authenticate(&token)).await.unwrap();
+    bounded(site.place(0).node.revoke_token(&*token)).await.unwrap();
+    assert!(bounded(started.authenticate(&token)).await.is_ok(), "it is in the cache, and nobody has told the node");
+    let closed = || site.place(at).relays.closed();
+    let token_of = (Whose::Token(OWNER, account.token), CloseCode::AuthenticationFailed);
+    until(|| closed().contains(&token_of), closed).await;
+    assert!(bounded(started.authenticate(&token)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v3_a_node_revokes_nothing_before_it_knows_the_others() {
+    let mut site = Site::new(1).await;
+    bounded(site.place(0).node.put_user(user(OWNER))).await.unwrap();
+    let token = bounded(site.place(0).node.mint_user_token(OWNER, 3_600)).await.unwrap();
+    bounded(site.place(0).node.authenticate(&token)).await.unwrap();
+    let at = site.add_lagging(LEASE_MS, NodeLimits::default(), true).await;
+    let (node, text) = (site.place(at).node.clone(), token.clone());
+    let revoking = tokio::spawn(async move { node.revoke_token(&*text).await });
+    let log = || async { site.store.records("revocation", &[], 10).await.unwrap().len() };
+    bounded(async {
+        while log().await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    site.place(at).is_lagging.send_replace(false);
+    assert!(bounded(revoking).await.unwrap().unwrap().is_some());
+    assert!(bounded(site.place(0).node.authenticate(&token)).await.is_err());
 }
 
 /// A client of the bus that is no node: it sends what a node received before, and what it made itself.

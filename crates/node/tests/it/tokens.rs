@@ -259,7 +259,7 @@ async fn user_tokens_are_revoked_one_by_one_and_all_at_once() {
     assert_eq!(world.node.revoke_token("eyJnothing").await.unwrap(), None);
 
     let bot = world.node.mint_bot_token(BOT).await.unwrap();
-    assert_eq!(world.node.revoke_user_tokens(BOT).await.unwrap(), 1);
+    assert_eq!(world.node.revoke_user_tokens(BOT).await.unwrap().count, 1);
     check(&world, &two, None).await;
     check(&world, &bot, None).await;
     let same_millisecond = world.node.mint_user_token(BOT, 60).await.unwrap();
