@@ -7,7 +7,7 @@
 use guildhall_member_list::ListId;
 use guildhall_model::{
     Channel, ChannelId, Guild, GuildId, Member, MemberStanding, MessageId, Permissions, Role, RoleId,
-    channel_permissions, guild_permissions,
+    channel_permissions, guild_permissions, thread_permissions,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,12 @@ impl GuildStructure {
     #[must_use]
     pub fn channel_permissions(&self, standing: MemberStanding<'_>, channel: &Channel) -> Permissions {
         channel_permissions(self.id(), standing, channel, |role| self.role_permissions(role))
+    }
+
+    /// Permissions in the threads of a channel.
+    #[must_use]
+    pub fn thread_permissions(&self, standing: MemberStanding<'_>, parent: &Channel) -> Permissions {
+        thread_permissions(self.id(), standing, parent, |role| self.role_permissions(role))
     }
 
     /// Member list of a channel.

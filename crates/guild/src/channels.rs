@@ -185,6 +185,7 @@ impl Guild {
             return self.delete_crowded_channel(now, actor, channel_id);
         }
         self.empty_voice(channel_id, STEP_ITEMS);
+        self.end_events_in(now, channel_id);
 
         let children = self.structure.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children
@@ -301,8 +302,15 @@ impl Guild {
         let mut overwrites: Vec<Overwrite> = Vec::with_capacity(wanted.len());
         let mut places: HashMap<OverwriteKind, usize> = HashMap::with_capacity(wanted.len());
         for wanted in wanted {
-            if let OverwriteKind::Role(role_id) = wanted.target {
-                self.need_role(role_id)?;
+            match wanted.target {
+                OverwriteKind::Role(role_id) => drop(self.need_role(role_id)?),
+                // A client would show it as the role's.
+                OverwriteKind::Member(user_id) if self.structure.roles.contains_key(&user_id.cast()) => {
+                    if before.iter().all(|before| before.target != wanted.target) {
+                        return Err(Refusal::UnknownMember);
+                    }
+                }
+                OverwriteKind::Member(_) => {}
             }
             let allow = wanted.allow & Permissions::ALL;
             let deny = wanted.deny & Permissions::ALL;

@@ -165,9 +165,12 @@ impl Guild {
 
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
     #[must_use]
-    pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
+    pub fn load(mut record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
         let (threads, channels): (Vec<_>, Vec<_>) =
             record.channels.into_iter().partition(|channel| channel.kind.is_thread());
+        // Earlier versions kept the events of deleted channels.
+        let is_here = |id: ChannelId| channels.iter().any(|channel| channel.id == id);
+        record.guild.scheduled_events.retain(|event| event.channel_id.is_none_or(is_here));
         let mut last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         // Of a forum it is the id of the newest post.

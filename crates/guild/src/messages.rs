@@ -129,14 +129,9 @@ impl Guild {
         let author = context.author()?;
         self.need_unlocked(&context)?;
         context.need(Permissions::SEND_MESSAGES)?;
-        if !new.embeds.is_empty() {
-            context.need(Permissions::EMBED_LINKS)?;
-        }
+        need_for_content(&context, new)?;
         if new.reply_to.is_some() {
             context.need_history()?;
-        }
-        if !new.attachments.is_empty() {
-            context.need(Permissions::ATTACH_FILES)?;
         }
         self.check_filled(new)?;
         // Before slow mode, so that a repeated request that succeeded gets the same reply.
@@ -568,6 +563,17 @@ pub(crate) fn is_counted(message: &Message) -> bool {
 /// Reactions to a message that its author sees again.
 fn shown_reactions(context: &ChannelContext, message: &CachedMessage, actor: Actor) -> Vec<ReactionCount> {
     if context.may_read_history() { message.counts(actor) } else { Vec::new() }
+}
+
+/// What a new message has needs its permission, at every door.
+pub(crate) fn need_for_content(context: &ChannelContext, new: &NewMessage) -> Result<(), Refusal> {
+    if !new.embeds.is_empty() {
+        context.need(Permissions::EMBED_LINKS)?;
+    }
+    if !new.attachments.is_empty() {
+        context.need(Permissions::ATTACH_FILES)?;
+    }
+    Ok(())
 }
 
 /// BYPASS_SLOWMODE alone exempts, and slow mode does not concern bots. Both as upstream.

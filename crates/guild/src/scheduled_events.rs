@@ -3,9 +3,10 @@
 //! Owns        `CreateScheduledEvent`, `UpdateScheduledEvent`, `DeleteScheduledEvent`, `FollowScheduledEvent`,
 //!             `UnfollowScheduledEvent`.
 //! Invariants  N1 the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS; whoever cannot
-//!             view its channel learns nothing of it. N2 an event that is created or changed can take place: it has a
-//!             time, and a place of its type. What was stored before this rule stays until the field is changed. N3 an
-//!             event is scheduled, then active, then completed, or is cancelled instead; what is over stays as it is.
+//!             view its channel learns nothing of it; the event is deleted with its channel. N2 an event that is
+//!             created or changed can take place: it has a time, and a place of its type. What was stored before this
+//!             rule stays until the field is changed. N3 an event is scheduled, then active, then completed, or is
+//!             cancelled instead; what is over stays as it is.
 //! Limits      `scheduled_events_max` events of a guild; `followers_max` followers of an event.
 //! Not here    cover pictures: the caller stores them, under the id that it passes to `CreateScheduledEvent`.
 //! Spec        docs/protocol/reference.md §6.10, §7.1.
@@ -15,14 +16,15 @@ use crate::{
     check::GuildContext,
     command::{Actor, NewScheduledEvent, Refusal, ScheduledEventContent},
     machine::{CommandResult, Guild},
+    record::Write,
 };
-use guildhall_guild_protocol::ResourcePayload;
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
-    AuditAction, ChannelType, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId, name,
+    AuditAction, ChannelId, ChannelType, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent, UserId, name,
 };
 use guildhall_stdx::Now;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 /// Characters of a location. As upstream.
 const LOCATION_CHARS_MAX: usize = 100;
@@ -89,8 +91,7 @@ impl Guild {
     fn scheduled_event_at(&self, now: Now, actor: Actor, id: Id<()>) -> Result<usize, Refusal> {
         let events = &self.structure.guild.scheduled_events;
         let at = events.iter().position(|event| event.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
-        let channel_id = events[at].channel_id.filter(|id| self.structure.channels.contains_key(id));
-        match channel_id {
+        match events[at].channel_id {
             Some(channel_id) if self.in_channel(now, actor, channel_id).is_err() => Err(Refusal::UnknownScheduledEvent),
             _ => Ok(at),
         }
@@ -162,6 +163,27 @@ impl Guild {
     ) {
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
         self.put_embedded(now, fields, event.channel_id, name, |_| ResourcePayload::ScheduledEvent(event));
+    }
+
+    /// Deletes the events and the stage of a channel that is about to go, while relays still know who can view it.
+    pub(crate) fn end_events_in(&mut self, now: Now, channel_id: ChannelId) {
+        let mut fields = GuildFields::clone(&self.structure.guild);
+        let events = fields.scheduled_events.extract_if(.., |event| event.channel_id == Some(channel_id));
+        let mut gone: Vec<_> = events
+            .map(|event| (EventName::GuildScheduledEventDelete, ResourcePayload::ScheduledEvent(event)))
+            .collect();
+        let stages = fields.stage_instances.extract_if(.., |stage| stage.channel_id == channel_id);
+        gone.extend(stages.map(|stage| (EventName::StageInstanceDelete, ResourcePayload::Stage(Box::new(stage)))));
+        if gone.is_empty() {
+            return;
+        }
+        let fields = Arc::new(fields);
+        self.write(Write::PutGuild(fields.clone()));
+        let mut replica_update = self.change_structure(now, |structure| structure.guild = fields);
+        for (name, resource) in gone {
+            let event = self.event(name, AudienceRule::Channel(channel_id), Payload::Resource(Box::new(resource)));
+            self.publish(event, mem::replace(&mut replica_update, ReplicaUpdate::None));
+        }
     }
 
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult<()> {

@@ -55,10 +55,11 @@ impl Guild {
         if thread.is_private() && !is_in && !parent.can(Permissions::MANAGE_THREADS) {
             return Err(Refusal::MissingAccess);
         }
-        let may_write = parent.can(Permissions::SEND_MESSAGES_IN_THREADS);
-        let mut permissions = match may_write {
-            true => parent.permissions | Permissions::SEND_MESSAGES,
-            false => parent.permissions.without(Permissions::SEND_MESSAGES),
+        let mut permissions = match &parent.member {
+            Some(member) => {
+                self.structure.thread_permissions(self.structure.standing(member, now.unix), &parent.channel)
+            }
+            None => parent.permissions,
         };
         if is_locked(&thread.channel) && !parent.can(Permissions::MANAGE_THREADS) {
             permissions = permissions & LOCKED;

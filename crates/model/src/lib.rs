@@ -60,7 +60,7 @@ pub use member::{Member, MemberPictures};
 pub use message::{Attachment, Message, MessageReference, Nonce, StickerItem};
 pub use murmur3::murmur3_32;
 pub use opcode::Opcode;
-pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};
+pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions, thread_permissions};
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
 pub use role::{Role, RoleColors, RoleIcon};
 pub use scheduled_event::ScheduledEvent;

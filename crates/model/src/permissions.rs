@@ -209,6 +209,31 @@ pub fn channel_permissions(
     channel: &Channel,
     role_permissions: impl Fn(RoleId) -> Option<Permissions>,
 ) -> Permissions {
+    without_implicitly_denied(granted_in(guild_id, member, channel, role_permissions), channel)
+}
+
+/// Permissions in the threads of a channel, with implicit denials applied: SEND_MESSAGES_IN_THREADS takes the place of
+/// SEND_MESSAGES.
+pub fn thread_permissions(
+    guild_id: GuildId,
+    member: MemberStanding<'_>,
+    parent: &Channel,
+    role_permissions: impl Fn(RoleId) -> Option<Permissions>,
+) -> Permissions {
+    let granted = granted_in(guild_id, member, parent, role_permissions);
+    let granted = match granted.contains(Permissions::SEND_MESSAGES_IN_THREADS) {
+        true => granted | Permissions::SEND_MESSAGES,
+        false => granted.without(Permissions::SEND_MESSAGES),
+    };
+    without_implicitly_denied(granted, parent)
+}
+
+fn granted_in(
+    guild_id: GuildId,
+    member: MemberStanding<'_>,
+    channel: &Channel,
+    role_permissions: impl Fn(RoleId) -> Option<Permissions>,
+) -> Permissions {
     let base = base(guild_id, member, role_permissions);
     if base.contains(Permissions::ADMINISTRATOR) {
         return base;
@@ -236,7 +261,7 @@ pub fn channel_permissions(
     if member.is_silenced {
         granted = granted & Permissions::TIMED_OUT;
     }
-    without_implicitly_denied(granted, channel)
+    granted
 }
 
 fn without_implicitly_denied(granted: Permissions, channel: &Channel) -> Permissions {

@@ -45,10 +45,8 @@ pub fn guild_snapshot<'a>(
             None => body,
         })
     };
-    // One whose channel was deleted is everybody's.
-    let is_elsewhere = |id: &ChannelId| !structure.channels.contains_key(id);
     let is_viewed = |id: &ChannelId| structure.channels.get(id).is_some_and(|channel| may_view(channel));
-    let is_open = |event: &&ScheduledEvent| event.channel_id.is_none_or(|id| is_elsewhere(&id) || is_viewed(&id));
+    let is_open = |event: &&ScheduledEvent| event.channel_id.is_none_or(|id| is_viewed(&id));
     GuildSnapshot {
         guild: &structure.guild,
         stage_instances: structure.guild.stage_instances.iter().filter(|stage| is_viewed(&stage.channel_id)).collect(),

@@ -8,6 +8,7 @@ use crate::{
     check::ChannelContext,
     command::{Actor, MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
     machine::{CommandResult, Guild, Stop},
+    messages::need_for_content,
     record::Write,
     slow_mode::Limited,
 };
@@ -63,9 +64,7 @@ impl Guild {
         }
         if let Some(post) = &new.message {
             self.check_filled(post)?;
-            if !post.attachments.is_empty() {
-                parent.need(Permissions::ATTACH_FILES)?;
-            }
+            need_for_content(&parent, post)?;
         }
         let may_manage = parent.can(Permissions::MANAGE_THREADS);
         let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, may_manage)?;

@@ -5,7 +5,9 @@ use guildhall_guild::{
     Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewRole, Refusal, RolePatch,
 };
 use guildhall_guild_protocol::ToGuild;
-use guildhall_model::{ChannelId, ChannelType, MessageId, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status};
+use guildhall_model::{
+    ChannelId, ChannelType, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status,
+};
 use guildhall_stdx::Timestamp;
 
 /// Things to act upon: `ANA` wrote the message, reacted to it, is in voice, and has the role.
@@ -220,4 +222,28 @@ fn refusals_have_the_codes_of_the_protocol() {
     ] {
         assert_eq!(refusal.status_and_code(), expected, "{refusal:?}");
     }
+}
+
+/// A client would show such an overwrite as the role's.
+#[test]
+fn an_overwrite_of_a_member_does_not_carry_the_id_of_a_role() {
+    let mut world = World::populated();
+    let (channel, role) = (world.text_channel(), world.role(Permissions::NONE, 1));
+    for role_id in [role, GUILD.cast()] {
+        let of_member = allow_member(role_id.cast(), Permissions::VIEW_CHANNEL);
+        let mut new = new_channel("other", ChannelType::Text);
+        new.overwrites = vec![of_member];
+        let patch = ChannelPatch { overwrites: Some(vec![of_member]), ..ChannelPatch::default() };
+        for command in [
+            Command::PutOverwrite(channel, of_member),
+            Command::CreateChannel(Box::new(new)),
+            Command::UpdateChannel(channel, Box::new(patch)),
+        ] {
+            assert_eq!(world.by(OWNER, command).unwrap_err(), Refusal::UnknownMember);
+        }
+    }
+    let of_role = Overwrite { target: OverwriteKind::Role(ANA.cast()), ..allow_member(ANA, Permissions::VIEW_CHANNEL) };
+    assert_eq!(world.by(OWNER, Command::PutOverwrite(channel, of_role)).unwrap_err(), Refusal::UnknownRole);
+    // Of a user who is no member it waits for them.
+    world.by(OWNER, Command::PutOverwrite(channel, allow_member(extra(7), Permissions::VIEW_CHANNEL))).unwrap();
 }

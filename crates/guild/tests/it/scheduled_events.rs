@@ -1,8 +1,11 @@
 //! Scheduled events: those that can take place, and their course.
 
 use crate::fixture::*;
-use guildhall_guild::{Command, NewScheduledEvent, Refusal, Reply, ScheduledEventContent};
-use guildhall_model::{ChannelId, ChannelType, Id, Permissions, ScheduledEvent, UserId};
+use guildhall_guild::{
+    Command, Guild, GuildLimits, NewScheduledEvent, Refusal, Reply, ScheduledEventContent, StageContent,
+};
+use guildhall_guild_protocol::AudienceRule;
+use guildhall_model::{ChannelId, ChannelType, EventName, Id, Permissions, ScheduledEvent, UserId};
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
 
@@ -188,11 +191,6 @@ fn n2_a_change_leaves_an_event_that_can_take_place() {
     scene.world.pass_ms(90 * 60_000);
     let named = scene.change(&back, |content| content.name = "feast".to_owned()).expect("its start has passed");
     assert_eq!(named.name, "feast");
-    // An event whose channel was deleted can still be called off.
-    scene.world.pass_ms(0);
-    let lost = scene.create(OWNER, scene.within(ScheduledEvent::VOICE, Some(voice))).expect("it can take place");
-    scene.world.by(OWNER, Command::DeleteChannel(voice)).expect("she may");
-    scene.change(&lost, |content| content.status = ScheduledEvent::CANCELLED).expect("it is called off");
 }
 
 #[test]
@@ -249,4 +247,57 @@ fn n1_an_event_in_a_hidden_channel_does_not_exist_for_others() {
     let hidden = scene.within(ScheduledEvent::VOICE, Some(voice));
     assert_eq!(scene.create(ANA, hidden), Err(Refusal::MissingAccess));
     scene.world.by(OWNER, Command::DeleteScheduledEvent(event.id)).expect("she sees it");
+}
+
+#[test]
+fn n1_the_events_and_the_stage_of_a_channel_go_with_it() {
+    let mut scene = Scene::new();
+    let (stage, voice) = (scene.stage, scene.voice);
+    let external = scene.create(OWNER, scene.external()).expect("it can take place");
+    let mut of_channel = Vec::new();
+    for (kind, channel_id) in
+        [(ScheduledEvent::VOICE, voice), (ScheduledEvent::VOICE, voice), (ScheduledEvent::STAGE, stage)]
+    {
+        of_channel.push(scene.create(OWNER, scene.within(kind, Some(channel_id))).expect("it can take place"));
+    }
+    let content = StageContent { topic: "now".to_owned(), privacy_level: 2, guild_scheduled_event_id: None };
+    scene.world.system(Command::CreateStage(stage, Box::new(content)));
+    for channel_id in [stage, voice] {
+        scene.world.system(Command::PutOverwrite(channel_id, deny_everyone(Permissions::VIEW_CHANNEL)));
+    }
+    scene.world.events();
+    for (channel_id, gone) in [(voice, &of_channel[..2]), (stage, &of_channel[2..])] {
+        scene.world.system(Command::DeleteChannel(channel_id));
+        let events = scene.world.events();
+        let (last, before) = events.split_last().expect("the channel is deleted");
+        assert_eq!(last.event.name, EventName::ChannelDelete, "the guild itself has no news");
+        let stages = usize::from(channel_id == stage);
+        assert_eq!(before.len(), gone.len() + stages);
+        for published in before {
+            assert_eq!(rule(published), AudienceRule::Channel(channel_id), "only those that could view it");
+        }
+        let names = |name| before.iter().filter(|published| published.event.name == name).count();
+        assert_eq!(names(EventName::GuildScheduledEventDelete), gone.len());
+        assert_eq!(names(EventName::StageInstanceDelete), stages);
+    }
+    for event in of_channel {
+        let follow = Command::FollowScheduledEvent(event.id);
+        assert_eq!(scene.world.by(OWNER, follow).unwrap_err(), Refusal::UnknownScheduledEvent);
+    }
+    scene.world.by(OWNER, Command::FollowScheduledEvent(external.id)).expect("it is elsewhere");
+}
+
+/// As earlier versions left it.
+#[test]
+fn n1_a_stored_event_of_a_deleted_channel_is_gone() {
+    let mut scene = Scene::new();
+    let voice = scene.voice;
+    let event = scene.create(OWNER, scene.within(ScheduledEvent::VOICE, Some(voice))).expect("it can take place");
+    let external = scene.create(OWNER, scene.external()).expect("it can take place");
+    let mut record = scene.world.store.record();
+    record.channels.retain(|channel| channel.id != voice);
+    scene.world.guild = Guild::load(record, GuildLimits::default(), 3);
+    let follow = |event: &ScheduledEvent| Command::FollowScheduledEvent(event.id);
+    assert_eq!(scene.world.by(OWNER, follow(&event)).unwrap_err(), Refusal::UnknownScheduledEvent);
+    scene.world.by(OWNER, follow(&external)).expect("it is elsewhere");
 }

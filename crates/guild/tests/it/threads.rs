@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MessagePatch, NewMessage, NewThread, Outcome,
-    Reply,
+    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MessagePatch, NewMessage, NewThread, NewWebhook,
+    Outcome, Refusal, Reply, WebhookAccess, WebhookPost,
 };
 use guildhall_guild_protocol::{Payload, Published, ResourcePayload, ThreadEntry};
 use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Message, MessageId, Permissions, UserId};
@@ -263,4 +263,70 @@ fn a_mention_brings_in_only_whom_its_author_may_add() {
     let full = begin_by(&mut world, ANA, parent, ChannelType::PublicThread, true);
     world.say(ANA, full, &format!("<@{BOB}>"));
     assert_eq!(members(&mut world, full), [ANA]);
+}
+
+/// A news channel whose threads are open to all, and one whose threads are closed.
+#[test]
+fn rights_that_need_sending_follow_the_thread_and_not_its_parent() {
+    let (send, in_threads) = (Permissions::SEND_MESSAGES, Permissions::SEND_MESSAGES_IN_THREADS);
+    let mut world = World::populated();
+    world.system(Command::UpdateRole(
+        GUILD.cast(),
+        Box::new(guildhall_guild::RolePatch {
+            permissions: Some(Permissions::ALL.without(Permissions::ADMINISTRATOR | Permissions::MANAGE_THREADS)),
+            ..Default::default()
+        }),
+    ));
+    let embed = || NewMessage { embeds: vec![serde_json::json!({"title": "t"})], ..text("x @everyone") };
+    for (denied, may_in_parent, may_in_thread) in [(send, false, true), (in_threads, true, false)] {
+        let parent = world.text_channel();
+        let thread = begin_by(&mut world, ANA, parent, ChannelType::PublicThread, true);
+        let said = world.try_say(ANA, thread, text("x")).expect("she may").message.id;
+        world.system(Command::PutOverwrite(parent, deny_everyone(denied)));
+        for (channel, may) in [(parent, may_in_parent), (thread, may_in_thread)] {
+            let posted = world.try_say(ANA, channel, embed());
+            assert_eq!(posted.as_ref().is_ok_and(|reply| reply.message.mention_everyone), may, "{posted:?}");
+        }
+        let patch = MessagePatch { embeds: Some(embed().embeds), ..MessagePatch::default() };
+        let edited = world.by(ANA, Command::EditMessage(thread, said, Box::new(patch)));
+        assert_eq!(edited.is_ok(), may_in_thread, "{edited:?}");
+    }
+}
+
+#[test]
+fn the_first_message_of_a_post_needs_the_rights_of_its_content() {
+    let mut world = World::populated();
+    let forum = world.channel(new_channel("forum", ChannelType::Forum));
+    world.system(Command::PutOverwrite(forum, deny_everyone(Permissions::EMBED_LINKS)));
+    let post = |message: NewMessage| {
+        let message = Some(Box::new(message));
+        Command::CreateThread(forum, Box::new(NewThread { name: "p".to_owned(), message, ..NewThread::default() }))
+    };
+    let embed = NewMessage { embeds: vec![serde_json::json!({"title": "t"})], ..text("x") };
+    assert_eq!(world.by(ANA, post(embed.clone())).unwrap_err(), Refusal::MissingPermissions);
+    world.by(ANA, post(text("x"))).expect("she may write");
+    world.by(OWNER, post(embed)).expect("she may do everything");
+}
+
+/// A webhook has no permissions.
+#[test]
+fn a_webhook_brings_nobody_into_a_private_thread_that_is_not_invitable() {
+    let mut world = World::populated();
+    let parent = world.text_channel();
+    let webhook = NewWebhook { id: None, name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
+    let Ok(Reply::Webhook(webhook)) = world.by(OWNER, Command::CreateWebhook(parent, Box::new(webhook))) else {
+        panic!("no webhook")
+    };
+    for (kind, invitable, joins) in [
+        (ChannelType::PrivateThread, false, false),
+        (ChannelType::PrivateThread, true, true),
+        (ChannelType::PublicThread, false, true),
+    ] {
+        let thread = begin_by(&mut world, ANA, parent, kind, invitable);
+        let post =
+            WebhookPost { message: text(&format!("<@{EVE}>")), thread_id: Some(thread), ..WebhookPost::default() };
+        let access = WebhookAccess::Token("secret".to_owned());
+        world.command(Actor::System, Command::ExecuteWebhook(webhook.id, access, Box::new(post))).expect("it may");
+        assert_eq!(members(&mut world, thread).contains(&EVE), joins, "{kind:?} {invitable}");
+    }
 }

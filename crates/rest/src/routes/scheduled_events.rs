@@ -44,9 +44,7 @@ fn find<'a>(guild: &'a GuildReply, params: &PathParams) -> Result<&'a Arc<Schedu
 
 /// It is not in a channel that the caller cannot view.
 fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
-    let is_hidden =
-        |id| guild.structure.channels.contains_key(&id) && guild.visible_channels.binary_search(&id).is_err();
-    !event.channel_id.is_some_and(is_hidden)
+    event.channel_id.is_none_or(|id| guild.visible_channels.binary_search(&id).is_ok())
 }
 
 pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
