@@ -20,7 +20,7 @@ use super::{
 use axum::{
     Json,
     extract::{MatchedPath, RawPathParams, Request, State},
-    http::Method,
+    http::{Method, StatusCode},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -135,6 +135,26 @@ async fn write(v1: &V1, record: &Record) {
             status,
             "an entry of the audit log of /v1 cannot be written"
         );
+    }
+}
+
+/// Stores an entry for a rollback, which no caller requested: its key is that of the node.
+pub async fn note_rollback(node: &Node, experiment: &str) {
+    let record = Record {
+        key: 0,
+        method: "GUARDRAIL".to_owned(),
+        route: "/v1/experiments/{experiment}/stop".to_owned(),
+        object: BTreeMap::from([("experiment".to_owned(), experiment.to_owned())]),
+        status: StatusCode::OK.as_u16(),
+    };
+    let written = async {
+        let id: Id<()> = node.next_id().await?;
+        let data = serde_json::to_vec(&record).unwrap_or_default();
+        node.store().put_record(RECORDS, &id.get().to_be_bytes(), &data).await
+    };
+    let done: Result<(), StoreError> = written.await;
+    if let Err(error) = done {
+        tracing::error!(%error, experiment, "a rollback has no entry in the audit log of /v1");
     }
 }
 

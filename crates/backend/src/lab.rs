@@ -89,11 +89,16 @@ pub(super) fn check_share(faults: &mut FieldErrors, one_in: u32, sessions_max: u
     faults.number("sessions_max", sessions_max.into(), 1, SESSIONS_MAX);
 }
 
+/// Checks the name of a platform.
+pub(super) fn check_platform(faults: &mut FieldErrors, field: &str, platform: &str) {
+    if !PLATFORMS.contains(&platform) {
+        faults.add(field, format!("Must be one of {}.", PLATFORMS.join(", ")));
+    }
+}
+
 /// Checks to which sessions a plan is limited.
 pub(super) fn check_filter(faults: &mut FieldErrors, platform: Option<&str>, encoding: Option<&str>) {
-    if platform.is_some_and(|platform| !PLATFORMS.contains(&platform)) {
-        faults.add("platform", format!("Must be one of {}.", PLATFORMS.join(", ")));
-    }
+    platform.iter().for_each(|platform| check_platform(faults, "platform", platform));
     if encoding.is_some_and(|encoding| !ENCODINGS.contains(&encoding)) {
         faults.add("encoding", "Must be json or etf.");
     }

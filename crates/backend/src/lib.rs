@@ -25,6 +25,7 @@ mod document;
 mod dto;
 mod error;
 mod executions;
+mod experiments;
 mod external;
 mod extract;
 mod guilds;
@@ -53,9 +54,14 @@ mod types;
 mod users;
 mod wording;
 
-pub use audit::AuditPruner;
+pub use audit::{AuditPruner, note_rollback};
 pub use cluster::DrainQuestion;
 pub use dashboard::Cookies;
+pub use experiments::{
+    ExperimentArm, ExperimentArmReport, ExperimentAudience, ExperimentBody, ExperimentChange, ExperimentComparison,
+    ExperimentFault, ExperimentMetric, ExperimentReport, ExperimentState, ExperimentStop, Experiments, NewExperiment,
+    NoExperiments,
+};
 pub use lab::{Lab, LabFault, NoLab, RecordingBody, RecordingPlan};
 pub use lab_dark::{DarkArm, DarkBody, DarkPlan, DarkSum, DarkType};
 pub use lab_dictionaries::DictionaryBody;
@@ -157,6 +163,8 @@ pub struct V1State {
     pub reports: Arc<dyn NodeReports>,
     /// Recordings, for `/v1/lab`.
     pub lab: Arc<dyn Lab>,
+    /// Experiments, for `/v1/experiments`.
+    pub experiments: Arc<dyn Experiments>,
     /// Clock of the limits.
     pub clock: Arc<dyn Clock>,
     /// Sizes and rates of requests.
@@ -170,6 +178,7 @@ pub(crate) struct V1 {
     session_events: Arc<SessionEvents>,
     reports: Arc<dyn NodeReports>,
     lab: Arc<dyn Lab>,
+    experiments: Arc<dyn Experiments>,
     clock: Arc<dyn Clock>,
     limits: V1Limits,
     requests: Mutex<Limiter<u64>>,
@@ -195,7 +204,7 @@ const WINDOWS_MAX: usize = 10_000;
 
 impl V1 {
     fn new(state: V1State) -> Self {
-        let V1State { node, gateway, session_events, reports, lab, clock, limits } = state;
+        let V1State { node, gateway, session_events, reports, lab, experiments, clock, limits } = state;
         if let Some(membership) = node.membership() {
             session_sources::answer_others(membership, &session_events);
         }
@@ -218,6 +227,7 @@ impl V1 {
             session_events,
             reports,
             lab,
+            experiments,
             clock,
             limits,
         }
@@ -343,6 +353,10 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(lab::list, lab::start))
         .routes(routes!(lab::read, lab::stop))
         .routes(routes!(lab::frames))
+        .routes(routes!(experiments::list, experiments::create))
+        .routes(routes!(experiments::read, experiments::update, experiments::remove))
+        .routes(routes!(experiments::stop))
+        .routes(routes!(experiments::report))
         .routes(routes!(lab_dark::read, lab_dark::start, lab_dark::stop))
         .routes(routes!(lab_dictionaries::list, lab_dictionaries::stage))
         .routes(routes!(lab_dictionaries::remove))

@@ -54,8 +54,10 @@ struct Shared {
     /// None when the parameters leave no room upwards.
     upgraded: Option<Upgraded>,
     gate: UpgradeGate,
-    stored_total: AtomicU64,
-    movable_bytes_max: AtomicU64,
+    /// Shared with variants.
+    stored_total: Arc<AtomicU64>,
+    /// Shared with variants.
+    movable_bytes_max: Arc<AtomicU64>,
 }
 
 struct Upgraded {
@@ -106,9 +108,33 @@ impl ContextPool {
             None => None,
         };
         let (gate, stored_total) = Default::default();
-        let movable_bytes_max = AtomicU64::new(u64::MAX);
+        let movable_bytes_max = Arc::new(AtomicU64::new(u64::MAX));
         let shared = Shared { params, budget, zlib, zstd, upgraded, gate, stored_total, movable_bytes_max };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Contexts of other sizes, within the same limits. Streams take it by [`StreamCompressor::set_contexts`]; it has
+    /// no larger contexts. Its slots are freed with the last stream that has one.
+    ///
+    /// # Errors
+    /// As [`ContextPool::new`].
+    pub fn variant(&self, zlib: ZlibParams, zstd: ZstdParams) -> Result<Self, CodecError> {
+        zlib.validate()?;
+        zstd.validate()?;
+        let shared = &self.shared;
+        let shared = Shared {
+            params: ContextParams { zlib, zstd, bytes_max: shared.params.bytes_max },
+            budget: shared.budget.clone(),
+            zlib: Pool::new(zlib::slot_bytes(zlib)?, shared.budget.clone()),
+            zstd: Pool::new(zstd_sys::slot_bytes(zstd)?, shared.budget.clone()),
+            upgraded: None,
+            gate: UpgradeGate::default(),
+            stored_total: shared.stored_total.clone(),
+            movable_bytes_max: shared.movable_bytes_max.clone(),
+        };
+        let variant = Self { shared: Arc::new(shared) };
+        variant.check()?;
+        Ok(variant)
     }
 
     /// Makes one context of each kind and uses it, so that parameters a library does not take fail at the start.

@@ -18,6 +18,7 @@ mod deflate;
 pub mod dictionaries;
 pub mod disk;
 pub mod doctor;
+mod experiments;
 pub mod exposure;
 mod files;
 mod handover;

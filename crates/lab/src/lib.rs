@@ -11,7 +11,7 @@ mod allowed;
 mod arms;
 mod corpus;
 mod dark;
-mod experiment;
+mod guardrail;
 mod recorder;
 mod recording;
 mod samples;
@@ -22,14 +22,12 @@ mod tables;
 mod traffic;
 mod train;
 mod tune;
+mod watch;
 
 pub use arms::{ArmRun, Message, SESSIONS_MAX, Sum, framed_bytes, thread_cpu_ns};
 pub use corpus::{Corpus, Recorded};
 pub use dark::{ArmStatus, DARK_ARMS_MAX, Dark, DarkStatus};
-pub use experiment::{
-    Audience, EXPERIMENT_ARMS_MAX, EXPERIMENTS_MAX, Experiment, ExperimentError, Experiments, Guardrail, Interval,
-    SAMPLES_MIN as GUARDRAIL_SAMPLES_MIN, SLOTS, Subject, Verdict,
-};
+pub use guardrail::{GUARDRAIL_SAMPLES_MIN, Guardrail, Interval, Verdict};
 pub use recorder::{Ended, Recorder, RecorderParams, RecorderStatus, WAITING_BYTES_MAX};
 pub use recording::{Dispatch, End, FORMAT, Header, LINE_BYTES_MAX, Line, RecordingReader, RecordingWriter, VERSION};
 pub use samples::train_dictionary;
@@ -40,3 +38,4 @@ pub use tables::{TABLES_SEED, train_tables};
 pub use traffic::{TrafficKind, scope_of};
 pub use train::{SIZES, Trained, train};
 pub use tune::{Trial, front, grid, measure, published, random, svg, table};
+pub use watch::{Alarm, Metric, MetricReport, Watch, WatchParams, WatchSums};

@@ -13,7 +13,8 @@ use guildhall_codec::DictionaryUse;
 use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, OwnData, Partition, PartitionConfig, RecentLoss,
+    Account, AuthFailure, ConnParams, ExperimentTable, HandOver, Leaving, MovingConn, OwnData, Partition,
+    PartitionConfig, RecentLoss,
 };
 use guildhall_stdx::{Now, SlotKey};
 use std::{
@@ -77,6 +78,10 @@ pub enum PartitionCommand {
     UserChanged(Arc<User>),
     /// Sends op 7 to this many clients with larger compression contexts.
     TakeBackUpgrades { count: usize },
+    /// Replaces the running experiments.
+    Experiments(Arc<ExperimentTable>),
+    /// Sends op 7 to `count` clients in an arm of this experiment other than its control. `sent` gets their number.
+    ReconnectTrials { experiment: u64, count: usize, sent: Box<dyn FnOnce(usize) + Send> },
     /// Closes these sessions. `closed` gets their number.
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
     /// Sends an event to the sessions of these accounts, in any guild. With `permit` it counts for `DIRECT_EVENTS_MAX`.

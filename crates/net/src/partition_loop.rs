@@ -263,6 +263,10 @@ impl PartitionLoop {
             PartitionCommand::TakeBackUpgrades { count } => {
                 partition.take_back_upgrades(now, count, sockets);
             }
+            PartitionCommand::Experiments(table) => partition.take_experiments(table),
+            PartitionCommand::ReconnectTrials { experiment, count, sent } => {
+                sent(partition.reconnect_trials(now, experiment, count, sockets));
+            }
             PartitionCommand::Inspect(look) => look(now, partition, &self.latency),
             PartitionCommand::Close { whose, code, closed } => {
                 closed(partition.close_sessions(now, &whose, code, sockets))

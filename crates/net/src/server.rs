@@ -22,8 +22,8 @@ use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAcco
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    AuthPurpose, Checked, ContextMoves, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig,
-    RecentLoss, SentTable,
+    AuthPurpose, Checked, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving, Partition,
+    PartitionConfig, RecentLoss, SentTable,
 };
 use guildhall_session::session_partition;
 use guildhall_stdx::{LogGate, Now};
@@ -168,6 +168,27 @@ impl Partitions {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(PartitionCommand::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
         }
+    }
+
+    /// Replaces the running experiments of every partition.
+    pub fn take_experiments(&self, table: &Arc<ExperimentTable>) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Experiments(table.clone())));
+    }
+
+    /// Sends op 7 to `count` clients of each partition that are in an arm of the experiment other than its control. The
+    /// numbers of clients follow.
+    #[must_use]
+    pub fn reconnect_trials(&self, experiment: u64, count: usize) -> Vec<oneshot::Receiver<usize>> {
+        let reconnect = |mailbox: &Mailbox| {
+            let (sender, receiver) = oneshot::channel();
+            let sent = Box::new(move |count| {
+                // The caller may have stopped waiting.
+                let _ = sender.send(count);
+            });
+            mailbox.send(PartitionCommand::ReconnectTrials { experiment, count, sent });
+            receiver
+        };
+        self.mailboxes.iter().map(reconnect).collect()
     }
 
     /// Wall time of each partition's loop by message type.

@@ -131,6 +131,10 @@ impl Partition {
     pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             if let Some(conn) = partition.core.conns.get_mut(key) {
+                let since = conn.send.blocked_since();
+                if let Some(trial) = conn.sent.trial_mut() {
+                    trial.waited(since, turn.now.instant);
+                }
                 conn.send.unblock();
                 partition.core.pump(turn, key);
             }

@@ -41,6 +41,8 @@ pub enum Why {
     Cpu,
     /// Contexts held more memory than they may.
     Memory,
+    /// An arm of an experiment has it so.
+    Experiment,
 }
 
 impl Why {
@@ -50,6 +52,7 @@ impl Why {
             Self::Crowd => "crowd",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+            Self::Experiment => "experiment",
         }
     }
 }
@@ -161,6 +164,8 @@ impl ContextBudget {
             Why::Crowd => self.counts.crowd += 1,
             Why::Cpu => self.counts.cpu += 1,
             Why::Memory => self.counts.memory += 1,
+            // It has no context yet: it leaves none.
+            Why::Experiment => {}
         }
         why
     }

@@ -17,6 +17,7 @@ use crate::{
     stream_codec::Matchers,
     timers::{TimerKey, Timers},
     transport::{CloseSender, Gatekeeper, Output, Transport},
+    trial::{ExperimentTable, Trial},
     turn::Turn,
     turn_work::{Departure, TurnWork},
 };
@@ -92,6 +93,8 @@ pub struct Core {
     pub counters: Counters,
     pub sent: SentTable,
     pub sampler: Sampler,
+    /// Running experiments; none if there are none.
+    pub experiments: Option<Arc<ExperimentTable>>,
 }
 
 impl Core {
@@ -121,6 +124,7 @@ impl Core {
             counters: Counters::default(),
             sent: SentTable::default(),
             sampler: Sampler::default(),
+            experiments: None,
         }
     }
 
@@ -188,7 +192,12 @@ impl Core {
         }
         match sender {
             CloseSender::Node => self.counters.closed_by_us.count(code),
-            CloseSender::Client => self.counters.closed_by_clients.count(code),
+            CloseSender::Client => {
+                self.counters.closed_by_clients.count(code);
+                if Trial::is_decode_fault(code) {
+                    conn.sent.fail_trial();
+                }
+            }
         }
         turn.link.note_close(key, code, sender);
         conn.phase = Phase::Closing;

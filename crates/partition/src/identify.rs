@@ -176,6 +176,7 @@ impl Partition {
             conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
         }
         self.core.sessions.insert(session);
+        self.core.begin_trial(key, slot, 1, false);
         self.core.counters.identified_total += 1;
         self.core.output_session_change(SessionChange::Connected, slot);
         self.core.expire_at(turn.now, slot, account.expires_at);
@@ -266,6 +267,7 @@ impl Partition {
                 conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
             }
         }
+        self.core.begin_trial(key, session_key, resume.seq + 1, true);
         self.core.counters.resumed_total += 1;
         self.core.output_session_change(SessionChange::Resumed, session_key);
         self.core.expire_at(turn.now, session_key, expires_at);

@@ -13,6 +13,7 @@ mod core;
 mod counters;
 mod deadlines;
 mod deflate;
+mod experiments;
 mod flush_queue;
 mod guilds;
 mod handover;
@@ -40,6 +41,7 @@ mod stream_codec;
 mod tap;
 mod timers;
 mod transport;
+mod trial;
 mod turn;
 mod turn_work;
 mod writer;
@@ -49,7 +51,11 @@ pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use context_budget::{ContextBudget, ContextMoves, MeanAudience, Why};
 pub use counters::{Closes, Counters};
+pub use experiments::{
+    Audience, EXPERIMENT_ARMS_MAX, EXPERIMENTS_MAX, Experiment, ExperimentError, Experiments, SLOTS, Subject,
+};
 pub use guildhall_session::OwnData;
+pub use guildhall_shared_match::ZSTD_WINDOW_LOG;
 pub use guilds::Delivery;
 pub use handover::{HandOver, RecentLoss};
 pub use partition::Partition;
@@ -64,4 +70,8 @@ pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use tap::{TAPS_MAX, TapFilter, TapMessage, TapReader, TapRule, TapSwitch};
 pub use transport::{
     Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,
+};
+pub use trial::{
+    ArmStream, ExperimentTable, RunningExperiment, SAMPLE_DISPATCHES, SAMPLE_DISPATCHES_MIN, Sample, SampleOf,
+    SampleQueue,
 };

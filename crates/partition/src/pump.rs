@@ -272,7 +272,10 @@ impl Core {
             Ok(Pumped::Waiting) => {}
             Err(PumpError::Full) => self.block(turn.now, key),
             Err(PumpError::Closed) => self.abort(turn, key),
-            Err(PumpError::Codec) => self.close(turn, key, CloseCode::UnknownError),
+            Err(PumpError::Codec) => {
+                self.conns.get_mut(key).into_iter().for_each(|conn| conn.sent.fail_trial());
+                self.close(turn, key, CloseCode::UnknownError);
+            }
             Err(PumpError::Forgotten) => {
                 // The buffer has dropped the next dispatch: the session cannot resume.
                 self.counters.slow_consumers_total += 1;

@@ -17,6 +17,7 @@ use crate::{
     stream_account::Writer,
     tap::{ConnTaps, TapSwitch},
     transport::Transport,
+    trial::Trial,
 };
 use guildhall_accounting::{Sent, SentRow, report::BilledWays};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
@@ -78,17 +79,39 @@ pub struct ConnSent {
     tap: Option<Box<Tap>>,
     /// Copies of its dispatches for the lab.
     lab: ConnTaps,
+    /// None: it is in no experiment.
+    trial: Option<Box<Trial>>,
 }
 
 impl ConnSent {
     /// No frame yet.
     pub fn new(way: Way) -> Self {
-        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None, lab: ConnTaps::default() }
+        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None, lab: ConnTaps::default(), trial: None }
     }
 
     /// Samples the connection for the bill, or not.
     pub fn set_tap(&mut self, tap: Option<Box<Tap>>) {
         self.tap = tap;
+    }
+
+    /// Takes part in an experiment from now on.
+    pub fn set_trial(&mut self, trial: Trial) {
+        self.trial = Some(Box::new(trial));
+    }
+
+    /// Its part in an experiment.
+    pub fn trial(&self) -> Option<&Trial> {
+        self.trial.as_deref()
+    }
+
+    /// The same, to count in.
+    pub fn trial_mut(&mut self) -> Option<&mut Trial> {
+        self.trial.as_deref_mut()
+    }
+
+    /// Its stream could not be decoded.
+    pub fn fail_trial(&mut self) {
+        self.trial.iter_mut().for_each(|trial| trial.fail());
     }
 
     /// Rows of the table that count for it.

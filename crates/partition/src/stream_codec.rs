@@ -14,6 +14,7 @@ use crate::{
     context_budget::{ContextBudget, MeanAudience, Why},
     self_check::{Check, Checked, SelfCheck},
     stream_account::{StreamAccount, Writer},
+    trial::ArmStream,
 };
 use guildhall_codec::{
     CodecError, ContextPool, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, ZlibParams,
@@ -182,6 +183,15 @@ impl Compressor {
             timed_total: account.timed.into(),
             timed_ns_total: account.timed_ns,
         }
+    }
+
+    /// Compressions that were timed, and their nanoseconds.
+    pub fn timed(&self) -> (u32, u64) {
+        let account = match self {
+            Self::Library(stream) => &stream.account,
+            Self::Shared(stream) => &stream.account,
+        };
+        (account.timed, account.timed_ns)
     }
 
     /// A compression was timed.
@@ -411,6 +421,35 @@ impl Matchers {
         stream.account = StreamAccount::begin(self.now);
         if let Compressor::Library(left) = std::mem::replace(compressor, Compressor::Shared(stream)) {
             self.context_budget.release(left.context);
+        }
+    }
+
+    /// Whether the arm of an experiment could write this stream, whose client has not identified yet.
+    pub fn can_write(&self, compressor: &Compressor, arm: &ArmStream) -> bool {
+        match (arm, compressor) {
+            (ArmStream::Node, _) | (ArmStream::Context, Compressor::Library(_)) => true,
+            (ArmStream::Zlib(contexts), Compressor::Library(LibraryStream { context, .. })) => {
+                matches!(context, StreamCompressor::Zlib(_)) && context.may_take(contexts)
+            }
+            (ArmStream::Zstd(contexts), Compressor::Library(LibraryStream { context, .. })) => {
+                matches!(context, StreamCompressor::Zstd(_)) && context.may_take(contexts)
+            }
+            (ArmStream::SharedMatch, compressor) => compressor.shares_search() && !self.self_check.has_failed(),
+            (ArmStream::Context | ArmStream::Zlib(_) | ArmStream::Zstd(_), Compressor::Shared(_)) => false,
+        }
+    }
+
+    /// The arm writes the stream from now on. `can_write` has admitted it.
+    pub fn take_arm(&mut self, compressor: &mut Compressor, arm: &ArmStream) {
+        match (arm, compressor) {
+            (ArmStream::SharedMatch, compressor) => self.move_to_shared(compressor, Why::Experiment),
+            (ArmStream::Context, Compressor::Library(stream)) => stream.successor = None,
+            (ArmStream::Zlib(contexts) | ArmStream::Zstd(contexts), Compressor::Library(stream)) => {
+                if stream.context.set_contexts(contexts) {
+                    stream.successor = None;
+                }
+            }
+            (ArmStream::Node, _) | (_, Compressor::Shared(_)) => {}
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     conn::{Conn, Control, Phase},
     counters::Counters,
     sent::{SentBy, Tally, Way},
-    stream_codec::Matchers,
+    stream_codec::{Compressor, Matchers},
     transport::{Closed, Transport},
 };
 use guildhall_codec::{BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, deflate_once};
@@ -198,6 +198,11 @@ pub fn write_compressed(
         if goes_alone {
             break;
         }
+    }
+    let wire_bytes = conn.sent.wire_bytes();
+    if let Some(trial) = conn.sent.trial_mut() {
+        let timed = conn.codec.compressor().map_or((0, 0), Compressor::timed);
+        trial.wrote(conn.cursor.next_seq(), wire_bytes, timed);
     }
     let frames = &scratch[begin..];
     if frames.is_empty() {

@@ -680,6 +680,13 @@ impl TestCluster {
         entry.partition.take_back_upgrades(now, count, &mut entry.link)
     }
 
+    /// Sends RECONNECT to `count` clients of an experiment's arms; returns the number of clients.
+    pub fn reconnect_trials(&mut self, index: usize, experiment: u64, count: usize) -> usize {
+        let now = self.clock.now();
+        let entry = &mut self.partitions[index];
+        entry.partition.reconnect_trials(now, experiment, count, &mut entry.link)
+    }
+
     /// Ends the process and starts another one with its sessions, and with these guilds as the store has them. Aborts
     /// every connection. Returns the hand-over of each partition.
     pub fn restart(&mut self, guilds: Vec<Guild>, bytes_max: usize) -> Vec<HandOver> {

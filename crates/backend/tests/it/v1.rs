@@ -9,7 +9,7 @@ use axum::{
 };
 use futures_util::{FutureExt as _, stream};
 use guildhall_backend::{
-    AuditPruner, BackendRouters, Cookies, NoGateway, NoLab, NoReports, SessionEvents, V1Limits, V1State,
+    AuditPruner, BackendRouters, Cookies, NoExperiments, NoGateway, NoLab, NoReports, SessionEvents, V1Limits, V1State,
     backend_routers, v1_document,
 };
 use guildhall_http_kit::Peer;
@@ -39,6 +39,7 @@ impl Backend {
             session_events: Arc::new(SessionEvents::new(16)),
             reports: Arc::new(NoReports::default()),
             lab: Arc::new(NoLab),
+            experiments: Arc::new(NoExperiments),
             clock: world.clock.clone(),
             limits,
         };

@@ -110,6 +110,29 @@ impl StreamCompressor {
         }
     }
 
+    /// Whether it can still take its context from another pool: it has none yet, and has declared a window that is as
+    /// large as those of the pool.
+    #[must_use]
+    pub fn may_take(&self, contexts: &ContextPool) -> bool {
+        match self {
+            Self::Zlib(stream) => stream.may_take(contexts),
+            Self::Zstd(stream) => stream.may_take(contexts),
+            Self::ZstdDict(_) | Self::Deflate(_) => false,
+        }
+    }
+
+    /// Takes its context from another pool, such as [`ContextPool::variant`]. False, and nothing has changed: see
+    /// [`StreamCompressor::may_take`].
+    pub fn set_contexts(&mut self, contexts: &ContextPool) -> bool {
+        let may_take = self.may_take(contexts);
+        match self {
+            Self::Zlib(stream) if may_take => stream.set_contexts(contexts.clone()),
+            Self::Zstd(stream) if may_take => stream.set_contexts(contexts.clone()),
+            _ => {}
+        }
+        may_take
+    }
+
     /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
     ///
     /// # Errors

@@ -58,6 +58,8 @@ pub struct ZlibCompressor {
     contexts: ContextPool,
     /// Made by the first `compress` that finds room for it.
     stream: Option<ZStream>,
+    /// In the header of the stream.
+    window_bits: u8,
     is_movable: bool,
     is_started: bool,
     broken: bool,
@@ -66,7 +68,17 @@ pub struct ZlibCompressor {
 impl ZlibCompressor {
     /// Starts a stream. Allocates nothing before the first `compress`.
     pub(crate) fn new(contexts: ContextPool) -> Self {
-        Self { contexts, stream: None, is_movable: false, is_started: false, broken: false }
+        let window_bits = contexts.params().zlib.window_bits;
+        Self { contexts, stream: None, window_bits, is_movable: false, is_started: false, broken: false }
+    }
+
+    /// As [`StreamCompressor::may_take`](super::StreamCompressor::may_take).
+    pub(super) fn may_take(&self, contexts: &ContextPool) -> bool {
+        self.stream.is_none() && !self.broken && contexts.params().zlib.window_bits <= self.window_bits
+    }
+
+    pub(super) fn set_contexts(&mut self, contexts: ContextPool) {
+        self.contexts = contexts;
     }
 
     /// Another writer can continue the stream: it gets a context only while contexts of such streams have room.
@@ -102,7 +114,8 @@ impl ZlibCompressor {
     /// Puts the two header bytes in front of the first message.
     fn start(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.is_started, true) {
-            out.extend_from_slice(&header(self.contexts.params().zlib));
+            let params = ZlibParams { window_bits: self.window_bits, ..self.contexts.params().zlib };
+            out.extend_from_slice(&header(params));
         }
     }
 

@@ -129,6 +129,16 @@ impl ZstdCompressor {
         }
     }
 
+    /// As [`StreamCompressor::may_take`](super::StreamCompressor::may_take).
+    pub(super) fn may_take(&self, contexts: &ContextPool) -> bool {
+        self.context.is_none() && !self.broken && contexts.params().zstd.window_log <= self.window_log
+    }
+
+    pub(super) fn set_contexts(&mut self, contexts: ContextPool) {
+        self.contexts = contexts;
+        self.is_upgrade_due = false;
+    }
+
     /// Another writer can continue the stream: it declares a window of at least `2^window_log` bytes, and gets a
     /// context only while contexts of such streams have room. Call before the first message.
     pub(crate) fn movable(mut self, window_log: u32) -> Self {

@@ -167,6 +167,7 @@ impl Routes<'_> {
             session_events: session_events.clone(),
             reports: reports.clone(),
             lab: Arc::new(shared.lab.clone()),
+            experiments: Arc::new(self.parts.experiments.clone()),
             clock: Arc::new(NodeClock(*clock)),
             limits: v1_limits(self.config),
         };

@@ -20,6 +20,7 @@ use crate::{
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
+    experiments::NodeExperiments,
     files,
     installed::InstalledDictionaries,
     issuers, jwks_url,
@@ -38,7 +39,7 @@ use guildhall_media::{Files, FilesOptions};
 use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{AccessLog, Partitions, Server, SystemClock, serve_admin};
 use guildhall_node::{Membership, Node};
-use guildhall_partition::{Bill, BillWorker};
+use guildhall_partition::{Bill, BillWorker, StreamCodec};
 use guildhall_settings::{AuthConfig, CodecConfig, Config, UploadMode};
 use guildhall_store::Store;
 use guildhall_telemetry::{
@@ -77,6 +78,7 @@ struct Parts {
     /// None: uploads are off.
     files: Option<Files>,
     node: Node,
+    experiments: NodeExperiments,
 }
 
 /// What several parts have in common.
@@ -108,7 +110,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let http = http::Routes { config, parts: &parts, traces: traces.as_ref(), accounts: accounts.clone() }.http();
     guards.keep(start_pruner(config, &parts));
 
-    let Parts { ports, clock, store, shared, server, node, .. } = parts;
+    let Parts { ports, clock, store, shared, server, node, experiments, .. } = parts;
     let admin_addr = ports.admin.as_ref().map(|(_, addr)| *addr);
     guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
     set_root_key(&config.auth, &node)?;
@@ -116,6 +118,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;
     take_over(config, server.partitions(), &node).await;
+    // The first connection obeys them already.
+    guards.keep(Some(experiments.follow().await?));
     let server = server.open(ports.listener).map_err(StartError::Partitions)?;
 
     let upgrades = start_upgrades(&config.codec, &shared.contexts, server.partitions(), clock);
@@ -125,6 +129,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let sampler = Sampler::start(&http.reports);
     guards.keep(bill_worker.map(SpareThread::start).transpose().map_err(StartError::Partitions)?);
     guards.keep(Some(SpareThread::start(shared.lab.work()).map_err(StartError::Partitions)?));
+    guards.keep(Some(SpareThread::start(experiments.judge()).map_err(StartError::Partitions)?));
     Ok(RunningNode {
         stop: Stop::of(config, &node),
         node,
@@ -166,7 +171,7 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
         trusted: config.limits.rest_trusted_proxies.0.as_slice().into(),
         ready: Arc::new(AtomicBool::new(false)),
     };
-    let server = prepare_server(config, &ports, membership.as_deref(), &shared, clock)?;
+    let (server, streams) = prepare_server(config, &ports, membership.as_deref(), &shared, clock)?;
     let files = open_files_folder(config, &ports.gateway_url, &store, clock).await?;
     let mut limits = node_limits(config);
     limits.guild.links = LinkRenewer(files.clone().map(|files| Arc::new(files) as Arc<dyn RenewLinks>));
@@ -178,7 +183,8 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
         Arc::new(PartitionSink(server.partitions())),
         membership,
     );
-    Ok((Parts { ports, clock, store, shared, server, files, node }, bill_worker))
+    let experiments = NodeExperiments::new(node.clone(), server.partitions(), shared.contexts.clone(), streams);
+    Ok((Parts { ports, clock, store, shared, server, files, node, experiments }, bill_worker))
 }
 
 fn open_ports(config: &Config, guards: &mut Guards) -> Result<Ports, StartError> {
@@ -223,7 +229,7 @@ fn prepare_server(
     membership: Option<&Membership>,
     shared: &Shared,
     clock: SystemClock,
-) -> Result<Server, StartError> {
+) -> Result<(Server, StreamCodec), StartError> {
     let mut server = server_config(config, &ports.gateway_url, ports.places, shared.contexts.clone())?;
     server.node_number = membership.map_or(0, |membership| membership.number().0);
     server.access = shared.access.clone();
@@ -232,7 +238,8 @@ fn prepare_server(
     server.partition.shared_dictionaries = shared.dictionaries.shared().clone();
     server.partition.bill = shared.bill.clone();
     server.partition.taps = shared.lab.taps().clone();
-    Server::prepare(server, clock).map_err(StartError::Partitions)
+    let streams = server.partition.stream_codec;
+    Ok((Server::prepare(server, clock).map_err(StartError::Partitions)?, streams))
 }
 
 /// Keys of other issuers, from the file or the URL.

@@ -11,6 +11,7 @@ mod cluster;
 mod config;
 mod demo;
 mod doctor;
+mod experiment;
 mod import;
 mod key;
 mod lab;
@@ -102,6 +103,9 @@ pub enum Command {
     /// Record what sessions are sent, and find out which compression suits it
     #[command(after_long_help = lab::HELP)]
     Lab(lab::LabArgs),
+    /// Give some accounts another compression, compare, and take it back
+    #[command(after_long_help = experiment::HELP)]
+    Experiment(experiment::ExperimentArgs),
     /// Print a completion script for a shell
     #[command(after_long_help = shell::COMPLETIONS_HELP)]
     Completions(shell::CompletionsArgs),
@@ -179,6 +183,7 @@ pub async fn run(
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Lab(args) => lab::run(args, &environment, stop).await,
+        Command::Experiment(args) => experiment::run(args, &environment).await,
         Command::Completions(args) => {
             shell::completions(&args);
             Ok(())
@@ -326,6 +331,14 @@ mod tests {
         check("guildhall lab show f g --arm zlib --arm zstd:level=3,window=21", true);
         check("guildhall lab show f --arm zstd:level=99", false);
         check("guildhall lab show", false);
+        check("guildhall experiment list", true);
+        check("guildhall experiment start a --percent 0.5 --arm control=node --arm fast=zstd:level=3*2", true);
+        check("guildhall experiment start a --percent 0.05 --arm control=node --arm fast=zstd", false);
+        check("guildhall experiment start a", false);
+        check("guildhall experiment start a --from-draft", true);
+        check("guildhall experiment ramp a --percent 50", true);
+        check("guildhall experiment stop a --reconnect --reason enough", true);
+        check("guildhall experiment report a", true);
         check("guildhall", false);
         check("guildhall dance", false);
     }
@@ -346,6 +359,7 @@ mod tests {
             ("doctor", doctor::HELP),
             ("config", config::HELP),
             ("lab", lab::HELP),
+            ("experiment", experiment::HELP),
             ("exit codes", EXIT_CODES),
             ("settings", PRECEDENCE),
         ];
@@ -366,7 +380,7 @@ mod tests {
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
         let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "store", "doctor"];
-        for name in names.into_iter().chain(["config", "lab"]) {
+        for name in names.into_iter().chain(["config", "lab", "experiment"]) {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

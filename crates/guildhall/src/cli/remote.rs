@@ -259,6 +259,14 @@ impl Asking {
         read(&self.request(Method::POST, path, bytes.into()).await?)
     }
 
+    /// The answer to `PATCH path` with this body.
+    ///
+    /// # Errors
+    /// The node cannot be reached, refuses the request, or answers with another form.
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
+        read(&self.request(Method::PATCH, path, body.to_string().into()).await?)
+    }
+
     /// Does what `DELETE path` does.
     ///
     /// # Errors

@@ -57,11 +57,13 @@ impl Client {
             stream.read_exact(&mut byte).unwrap();
             answer.push(byte[0]);
         }
-        let inflater = query.contains("zstd-stream").then(|| match dictionary {
+        let zlib = query.contains("zlib-stream").then(|| StreamDecompressor::zlib().unwrap());
+        let zstd = || match dictionary {
             // Shared-match streams may look back farther than library contexts: what any client can read.
             Some(dictionary) => StreamDecompressor::zstd_with(23, dictionary).unwrap(),
             None => StreamDecompressor::zstd(23).unwrap(),
-        });
+        };
+        let inflater = zlib.or_else(|| query.contains("zstd-stream").then(zstd));
         let encoding = if query.contains("etf") { Encoding::Etf } else { Encoding::Json };
         let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 8 << 20 });
         let (payloads, closed, wire_bytes, first_message) = (VecDeque::new(), None, 0, Vec::new());
@@ -149,6 +151,18 @@ impl Client {
                 return closed;
             }
             wait.left();
+            self.read(&wait);
+        }
+    }
+
+    /// Sends a close frame, and leaves.
+    pub fn close(mut self, code: u16) {
+        let mut frame = Vec::new();
+        let opcode = guildhall_ws_proto::Opcode::Close;
+        append_masked_frame(opcode, [1, 2, 3, 4], &code.to_be_bytes(), &mut frame);
+        self.stream.write_all(&frame).unwrap();
+        let wait = Wait::new("the answer to a close frame");
+        while self.closed.is_none() {
             self.read(&wait);
         }
     }

@@ -11,6 +11,7 @@ mod disk;
 mod doctor;
 mod drain;
 mod exact;
+mod experiments;
 mod hostile;
 mod issuers;
 mod jwks_url;

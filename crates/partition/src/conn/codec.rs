@@ -38,6 +38,11 @@ impl ConnCodec {
         }
     }
 
+    /// Another writer may have taken over the stream.
+    pub fn stream_changed(&mut self) {
+        self.shares_search = self.compressor.as_ref().is_some_and(|compressor| compressor.shares_search());
+    }
+
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }

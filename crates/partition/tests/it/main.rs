@@ -32,6 +32,7 @@ mod subscriptions;
 mod tap;
 mod threads;
 mod traps;
+mod trial;
 mod visibility;
 mod voice;
 mod withheld;

@@ -1,0 +1,287 @@
+//! Experiments on a running node, over real sockets with stock decoders: who gets which arm, and what ends one.
+
+use crate::{
+    backend::Backend,
+    dictionary::Client,
+    support::{Demo, guildhall, run_to_end, stderr, wait_until},
+};
+use guildhall_partition::{Audience, Experiment, Experiments, Subject};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub const OWNER: u64 = 1_510_000_000_000_000_001;
+pub const GUILD: &str = "1520000000000000001";
+pub const CHANNEL: &str = "1530000000000000001";
+/// More dispatches than a sample takes.
+const MESSAGES: usize = 70;
+
+fn demo(dir: &tempfile::TempDir) -> Demo {
+    let args = ["limits.rest_rate_percent=0", "limits.identify_concurrency=100", "codec.streams=auto"];
+    let args = args.iter().flat_map(|set| ["--set", *set]);
+    Demo::start(dir.path(), &["--members", "2", "--rate", "0"].into_iter().chain(args).collect::<Vec<_>>())
+}
+
+/// A guild of these accounts.
+pub fn build(backend: &mut Backend, accounts: u64) {
+    for at in 0..accounts {
+        let (id, name) = (OWNER + at, format!("account{at}"));
+        backend.put(&format!("/users/{id}"), json!({"username": name}), 201);
+    }
+    backend.put(&format!("/guilds/{GUILD}"), json!({"name": "tried", "owner_id": OWNER.to_string()}), 201);
+    for at in 1..accounts {
+        backend.put(&format!("/guilds/{GUILD}/members/{}", OWNER + at), json!({}), 201);
+    }
+    backend.put(&format!("/guilds/{GUILD}/channels/{CHANNEL}"), json!({"name": "general", "type": 0}), 201);
+}
+
+/// The arm of an account in an experiment, as any node has it.
+pub fn arm_of(name: &str, arms: &[&str], account_id: u64) -> usize {
+    let experiment = Experiment {
+        name: name.to_owned(),
+        salt: name.to_owned(),
+        layer: "default".to_owned(),
+        slots: 0..1_000,
+        arms: arms.iter().map(|name| ((*name).to_owned(), 1)).collect(),
+        audience: Audience::default(),
+    };
+    let experiments = Experiments::new(vec![experiment]).unwrap();
+    let subject = Subject { account_id, platform: "desktop", is_bot: false, guild_ids: &[] };
+    experiments.assign(&subject).next().expect("all take part").1
+}
+
+fn join(demo: &Demo, backend: &mut Backend, at: u64, query: &str) -> Client {
+    let token = backend.token(&(OWNER + at).to_string());
+    let mut client = Client::connect(demo.addr, query, None);
+    client.await_payload(10, None);
+    client.identify(&token);
+    client.await_payload(0, Some("READY"));
+    client
+}
+
+/// What writes the stream of the account's connection.
+fn writer(backend: &mut Backend, at: u64) -> Value {
+    let listed = backend.get(&format!("/sessions?user_id={}", OWNER + at));
+    let is_connected = |session: &&Value| !session["writer"].is_null();
+    let session = listed["sessions"].as_array().and_then(|sessions| sessions.iter().find(is_connected));
+    session.unwrap_or_else(|| panic!("{at} is not connected: {listed}"))["writer"].clone()
+}
+
+fn say(demo: &Demo, backend: &mut Backend, clients: &mut BTreeMap<u64, Client>) {
+    let token = backend.token(&OWNER.to_string());
+    let mut http = crate::support::Http::new(demo.addr, &token);
+    let path = format!("/api/v10/channels/{CHANNEL}/messages");
+    for number in 0..MESSAGES {
+        let content = json!({"content": format!("this is message {number} of what is said to everybody here")});
+        let answer = http.request("POST", &path, Some(&content)).unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let last = format!("this is message {} of", MESSAGES - 1);
+    for (at, client) in clients {
+        client.until(&format!("the last message to {at}"), |payload| {
+            payload["t"] == "MESSAGE_CREATE"
+                && payload["d"]["content"].as_str().is_some_and(|text| text.starts_with(&last))
+        });
+    }
+}
+
+fn ended(backend: &mut Backend, name: &str) -> Value {
+    wait_until("the end of the experiment", || {
+        let of = backend.get(&format!("/experiments/{name}"));
+        if of["state"] == "running" { Err(backend.get(&format!("/experiments/{name}/report"))) } else { Ok(of) }
+    })
+}
+
+#[test]
+fn each_arm_is_read_by_a_stock_decoder_and_is_that_of_the_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 12);
+    for (codec, arm) in [("zstd-stream", "zstd:level=1,window=10"), ("zlib-stream", "zlib:level=1,window=9")] {
+        let arms = ["control", "small", "shared"];
+        let body = json!({"name": codec, "permille": 1000, "arms": [
+            {"name": "control", "policy": "context"}, {"name": "small", "arm": arm},
+            {"name": "shared", "policy": "shared-match"}]});
+        let made = backend.request("POST", "/experiments", Some(body), 201);
+        assert_eq!((&made["state"], &made["changed_by"]), (&json!("running"), &json!("root")), "{made}");
+        let query = format!("encoding=json&compress={codec}");
+        let mut clients: BTreeMap<u64, Client> =
+            (0..12).map(|at| (at, join(&demo, &mut backend, at, &query))).collect();
+        say(&demo, &mut backend, &mut clients);
+        let mut by_arm = [0_u64; 3];
+        for at in 0..12 {
+            let arm = arm_of(codec, &arms, OWNER + at);
+            by_arm[arm] += 1;
+            let expected = if arm == 2 { "shared-match" } else { "per-connection" };
+            assert_eq!(writer(&mut backend, at), expected, "{at} is in {}", arms[arm]);
+        }
+        let report = wait_until("a sample of each connection", || {
+            let report = backend.get(&format!("/experiments/{codec}/report"));
+            let samples = |arm: usize| report["arms"][arm]["metrics"][0]["samples"].as_u64().unwrap();
+            if (0..3).all(|arm| samples(arm) == by_arm[arm]) { Ok(report) } else { Err(report) }
+        });
+        assert!(by_arm.iter().all(|count| *count > 0), "{by_arm:?}");
+        for arm in 0..3 {
+            assert_eq!(report["arms"][arm]["connections"], by_arm[arm], "{report}");
+        }
+        let bytes = |arm: usize| report["arms"][arm]["metrics"][0]["mean"].as_f64().unwrap();
+        assert!(bytes(1) > bytes(0), "a window of some hundred bytes finds less: {report}");
+        let stopped = backend.request("POST", &format!("/experiments/{codec}/stop"), Some(json!({})), 200);
+        assert_eq!(stopped["state"], "stopped");
+    }
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn an_arm_that_doubles_bytes_rolls_itself_back_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 40);
+    let body = json!({"name": "small", "permille": 1000, "samples_min": 30, "layer": "default", "arms": [
+        {"name": "control", "policy": "context"}, {"name": "small", "arm": "zstd:level=1,window=10"}]});
+    backend.request("POST", "/experiments", Some(body), 201);
+    // Two connections of each account: both arms need 30 samples.
+    let query = "encoding=json&compress=zstd-stream";
+    let mut clients: BTreeMap<u64, Client> = (0..80).map(|at| (at, join(&demo, &mut backend, at / 2, query))).collect();
+    let arms = ["control", "small"];
+    let count = (0..40).filter(|at| arm_of("small", &arms, OWNER + at) == 1).count();
+    assert!((15..=25).contains(&count), "{count} accounts of 40 are in the arm: choose another name");
+    say(&demo, &mut backend, &mut clients);
+    let of = ended(&mut backend, "small");
+    assert_eq!((&of["state"], &of["changed_by"]), (&json!("rolled_back"), &json!("guardrail")), "{of}");
+    let reason = of["reason"].as_str().unwrap();
+    assert!(reason.starts_with("wire_bytes of small is ") && reason.contains("of control"), "{reason}");
+    let report = backend.get("/experiments/small/report");
+    let bytes = &report["arms"][1]["metrics"][0];
+    assert!(bytes["comparison"]["is_worse"] == true && bytes["comparison"]["low"].as_f64() > Some(0.0), "{report}");
+    assert_eq!(report["arms"][0]["metrics"][0]["comparison"], Value::Null);
+    // Clients of the arm leave it by op 7; those of the control stay.
+    for (at, client) in &mut clients {
+        if arm_of("small", &arms, OWNER + at / 2) == 1 {
+            client.await_payload(7, None);
+        }
+    }
+    let audit = backend.get("/audit?limit=1000");
+    let entry = |entry: &&Value| entry["action"].as_str().is_some_and(|action| action.starts_with("GUARDRAIL "));
+    let entry = audit["entries"].as_array().unwrap().iter().find(entry).unwrap_or_else(|| panic!("{audit}"));
+    assert_eq!(entry["object"]["experiment"], "small");
+    // A connection after it is in no experiment.
+    let before =
+        report["arms"][1]["connections"].as_u64().unwrap() + report["arms"][0]["connections"].as_u64().unwrap();
+    join(&demo, &mut backend, 3, query);
+    let report = backend.get("/experiments/small/report");
+    let after = report["arms"][1]["connections"].as_u64().unwrap() + report["arms"][0]["connections"].as_u64().unwrap();
+    assert_eq!(before, after);
+    // The command prints the same.
+    let server = format!("http://{}", demo.addr);
+    let mut command = guildhall(["experiment", "report", "small", "--server", &server]);
+    command.env("GUILDHALL_KEY", demo.manifest["admin_key"].as_str().unwrap());
+    let shown = run_to_end(&mut command);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("small: rolled_back") && text.contains("WORSE"), "{text}{}", stderr(&shown));
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn an_arm_that_clients_cannot_decode_rolls_itself_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 20);
+    let arms = ["control", "broken"];
+    let body = json!({"name": "broken", "permille": 1000, "samples_min": 30, "arms": [
+        {"name": "control"}, {"name": "broken", "arm": "zlib:level=9"}]});
+    backend.request("POST", "/experiments", Some(body), 201);
+    let ends: Vec<u64> = (0..20).collect();
+    let mut rounds = 0;
+    let of = wait_until("the end of the experiment", || {
+        let of = backend.get("/experiments/broken");
+        if of["state"] != "running" {
+            return Ok(of);
+        }
+        rounds += 1;
+        for at in &ends {
+            let client = join(&demo, &mut backend, *at, "encoding=json&compress=zlib-stream");
+            // The control leaves in order.
+            client.close(if arm_of("broken", &arms, OWNER + at) == 1 { 4002 } else { 1001 });
+        }
+        Err(backend.get("/experiments/broken/report"))
+    });
+    let reason = of["reason"].as_str().unwrap();
+    assert!(of["state"] == "rolled_back" && reason.starts_with("decode_faults of broken is 1.0"), "{of}");
+    assert!(rounds >= 3, "30 samples of each arm come first: {rounds} rounds");
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 24);
+    let arms = json!([{"name": "control", "policy": "context"}, {"name": "shared", "policy": "shared-match"}]);
+    let body = json!({"name": "ramp", "permille": 300, "arms": arms, "draft": true});
+    assert_eq!(backend.request("POST", "/experiments", Some(body), 201)["state"], "draft");
+    let shared_of = |backend: &mut Backend, demo: &Demo| -> Vec<u64> {
+        let clients: Vec<Client> =
+            (0..24).map(|at| join(demo, backend, at, "encoding=json&compress=zstd-stream")).collect();
+        let mut shared = Vec::new();
+        for at in 0..24 {
+            if writer(backend, at) == "shared-match" {
+                shared.push(at);
+            }
+        }
+        clients.into_iter().for_each(|client| client.close(1000));
+        shared
+    };
+    assert!(shared_of(&mut backend, &demo).is_empty(), "a draft has no accounts");
+    backend.request("PATCH", "/experiments/ramp", Some(json!({"start": true})), 200);
+    let few = shared_of(&mut backend, &demo);
+    let ramped = backend.request("PATCH", "/experiments/ramp", Some(json!({"permille": 1000})), 200);
+    assert_eq!((&ramped["permille"], &ramped["state"]), (&json!(1000), &json!("running")));
+    let all = shared_of(&mut backend, &demo);
+    assert!(few.len() < all.len() && few.iter().all(|at| all.contains(at)), "{few:?} {all:?}");
+
+    let two =
+        |arm: Value| json!({"name": "other", "layer": "second", "permille": 10, "arms": [{"name": "control"}, arm]});
+    for (body, because) in [
+        (json!({"name": "a", "permille": 1, "arms": [{"name": "control"}]}), "Must have 2 to 8 items"),
+        (json!({"name": "a b", "permille": 1, "arms": arms}), "letters, digits"),
+        (json!({"name": "a", "permille": 1001, "arms": arms}), "Must be 0 to 1000."),
+        (two(json!({"name": "x", "arm": "zstd:level=99"})), "from -7 to 22"),
+        (two(json!({"name": "x", "arm": "zstd:window=25"})), "give window=21 or less"),
+        (two(json!({"name": "x", "arm": "zstd-once"})), "use zlib, zstd or shared-match"),
+        (two(json!({"name": "x", "arm": "zstd:dict=00112233445566778899aabbccddeeff"})), "leave dict out"),
+        (two(json!({"name": "x", "policy": "fast"})), "use context, larger or shared-match"),
+        (two(json!({"name": "control"})), "differ"),
+        (two(json!({"name": "x", "arm": "zlib", "policy": "context"})), "not both"),
+    ] {
+        let answer = backend.http.request("POST", "/v1/experiments", Some(&body)).unwrap();
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        assert!(answer.body.to_string().contains(because), "{body}: {}", answer.body);
+    }
+    for (method, path, body, because) in [
+        ("POST", "", json!({"name": "ramp", "permille": 1, "arms": arms}), "choose another name"),
+        ("POST", "", json!({"name": "full", "permille": 1, "arms": arms}), "has no room"),
+        ("DELETE", "/ramp", Value::Null, "stop it first"),
+    ] {
+        let body = Some(body).filter(|body| !body.is_null());
+        let answer = backend.http.request(method, &format!("/v1/experiments{path}"), body.as_ref()).unwrap();
+        assert!(answer.status == 409 && answer.body.to_string().contains(because), "{method} {path}: {answer:?}");
+    }
+    backend.request("GET", "/experiments/none", None, 404);
+    backend.request("GET", "/experiments/none/report", None, 404);
+    let mut kept: BTreeMap<u64, Client> = BTreeMap::new();
+    for at in &all {
+        kept.insert(*at, join(&demo, &mut backend, *at, "encoding=json&compress=zstd-stream"));
+    }
+    let stop = json!({"reconnect": true, "reason": "enough"});
+    let stopped = backend.request("POST", "/experiments/ramp/stop", Some(stop), 200);
+    assert_eq!((&stopped["state"], &stopped["reason"]), (&json!("stopped"), &json!("enough")));
+    kept.values_mut().for_each(|client| drop(client.await_payload(7, None)));
+    backend.request("PATCH", "/experiments/ramp", Some(json!({"permille": 5})), 409);
+    backend.request("DELETE", "/experiments/ramp", None, 204);
+    assert_eq!(backend.get("/experiments"), json!([]));
+    assert_eq!(demo.terminate(), Some(0));
+}

@@ -1,0 +1,301 @@
+//! Trials: connections that take part in an experiment.
+//!
+//! Owns        the table of running experiments (`ExperimentTable`), the stream of each arm (`ArmStream`), and the
+//!             samples of connections, with their bounded queue (`SampleQueue`).
+//! Invariants  X1 a connection takes part only if each arm of the experiment could write its stream, so that the arms
+//!             differ in nothing else. X2 an arm writes the container that the client requested, within the window that
+//!             the stream has declared. X3 which arm a connection gets depends on its account and session alone, never
+//!             on content. X4 a connection is sampled once. (tests `x*_*` in tests/it/trial.rs)
+//! Limits      `SAMPLES_MAX` samples wait; further ones are dropped and counted. A connection is in one trial.
+//! Not here    who gets which arm: `experiments`. What becomes of the samples: `guildhall-lab`.     Spec  docs/lab.md
+//!             "Experiments", ADR 42.
+
+use crate::{
+    conn::{Control, Phase},
+    core::Core,
+    experiments::{Experiments, Subject},
+    partition::Partition,
+    session_reports::platform_name,
+    transport::Transport,
+    turn::Turn,
+};
+use guildhall_codec::ContextPool;
+use guildhall_model::AccountKind;
+use guildhall_stdx::{Instant, Now, SlotKey};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Dispatches after which a connection is sampled.
+pub const SAMPLE_DISPATCHES: u64 = 64;
+/// A connection that ends with fewer gives no figures.
+pub const SAMPLE_DISPATCHES_MIN: u64 = 8;
+/// Samples that wait.
+const SAMPLES_MAX: usize = 65_536;
+
+/// How an arm writes a stream.
+#[derive(Clone, Debug)]
+pub enum ArmStream {
+    /// As the node's settings have it.
+    Node,
+    /// By the node's contexts to its end: it never moves to shared-match.
+    Context,
+    /// By zlib contexts of this pool to its end.
+    Zlib(ContextPool),
+    /// By zstd contexts of this pool to its end.
+    Zstd(ContextPool),
+    /// By shared-match from IDENTIFY or RESUME on.
+    SharedMatch,
+}
+
+/// A running experiment.
+#[derive(Clone, Debug)]
+pub struct RunningExperiment {
+    /// Its number, which no other has.
+    pub id: u64,
+    /// In the order of the arms of its `Experiment`.
+    pub arms: Vec<ArmStream>,
+}
+
+/// The running experiments of a node. Partitions share it.
+#[derive(Debug, Default)]
+pub struct ExperimentTable {
+    experiments: Experiments,
+    running: Vec<RunningExperiment>,
+    samples: SampleQueue,
+}
+
+impl ExperimentTable {
+    /// `running` has the streams of `experiments`, in the same order.
+    #[must_use]
+    pub fn new(experiments: Experiments, running: Vec<RunningExperiment>, samples: SampleQueue) -> Self {
+        Self { experiments, running, samples }
+    }
+
+    /// The running experiments.
+    #[must_use]
+    pub fn running(&self) -> &[RunningExperiment] {
+        &self.running
+    }
+}
+
+/// A figure of a connection in an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Number of the experiment.
+    pub experiment: u64,
+    /// Position of the arm; 0 is the control.
+    pub arm: u8,
+    /// The figure.
+    pub of: SampleOf,
+}
+
+/// See `Sample`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleOf {
+    /// A connection began.
+    Began {
+        /// Its account.
+        account_id: u64,
+        /// By RESUME.
+        is_resume: bool,
+    },
+    /// `SAMPLE_DISPATCHES` were sent, or the connection ended with at least `SAMPLE_DISPATCHES_MIN`.
+    Sent {
+        /// Dispatches so far.
+        dispatches: u64,
+        /// Bytes of all frames so far.
+        wire_bytes: u64,
+        /// Compressions that were timed.
+        timed: u32,
+        /// Nanoseconds of these.
+        timed_ns: u64,
+        /// Time for which dispatches waited for the socket, milliseconds.
+        waited_ms: u64,
+    },
+    /// The connection ended: it was not sampled before, or its stream could not be decoded.
+    Ended {
+        /// The client closed it with a code for data that it cannot read, or the stream's check failed.
+        has_failed: bool,
+    },
+}
+
+/// Samples of all partitions of a node. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SampleQueue(Arc<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    samples: Mutex<VecDeque<Sample>>,
+    dropped_total: AtomicU64,
+}
+
+impl SampleQueue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Sample>> {
+        self.0.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, sample: Sample) {
+        let mut samples = self.lock();
+        if samples.len() < SAMPLES_MAX {
+            samples.push_back(sample);
+        } else {
+            self.0.dropped_total.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The oldest sample. None: none waits.
+    #[must_use]
+    pub fn next(&self) -> Option<Sample> {
+        self.lock().pop_front()
+    }
+
+    /// Samples that were dropped because the queue was full.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.0.dropped_total.load(Relaxed)
+    }
+}
+
+/// A connection in an experiment. It gives its last sample when it is dropped.
+#[derive(Debug)]
+pub struct Trial {
+    samples: SampleQueue,
+    experiment: u64,
+    arm: u8,
+    /// First dispatch of the connection.
+    first_seq: u64,
+    /// Bytes of frames before the trial.
+    wire_bytes_before: u64,
+    waited_ms: u64,
+    sent: (u64, u64, u32, u64),
+    is_sampled: bool,
+    has_failed: bool,
+}
+
+impl Trial {
+    fn push(&self, of: SampleOf) {
+        self.samples.push(Sample { experiment: self.experiment, arm: self.arm, of });
+    }
+
+    /// Takes the figures of the connection after a write.
+    pub(crate) fn wrote(&mut self, next_seq: u64, wire_bytes: u64, (timed, timed_ns): (u32, u64)) {
+        if self.is_sampled {
+            return;
+        }
+        let dispatches = next_seq.saturating_sub(self.first_seq);
+        self.sent = (dispatches, wire_bytes.saturating_sub(self.wire_bytes_before), timed, timed_ns);
+        if dispatches >= SAMPLE_DISPATCHES {
+            self.sample();
+        }
+    }
+
+    fn sample(&mut self) {
+        self.is_sampled = true;
+        let (dispatches, wire_bytes, timed, timed_ns) = self.sent;
+        self.push(SampleOf::Sent { dispatches, wire_bytes, timed, timed_ns, waited_ms: self.waited_ms });
+    }
+
+    /// The socket has room again, for which dispatches have waited since then.
+    pub(crate) fn waited(&mut self, since: Option<Instant>, now: Instant) {
+        self.waited_ms += since.map_or(0, |since| now.ms_since(since));
+    }
+
+    /// The client, or the stream's check, could not decode the stream.
+    pub(crate) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// Whether a close code of a client is for data that it cannot read.
+    pub(crate) fn is_decode_fault(code: Option<u16>) -> bool {
+        // RFC 6455 §7.4.1: protocol error, data that it cannot accept, data that is not of its type. 4002: the
+        // gateway's code for it.
+        matches!(code, Some(1002 | 1003 | 1007 | 4002))
+    }
+
+    fn is_to_reconnect(&self, experiment: u64) -> bool {
+        self.experiment == experiment && self.arm > 0
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if !self.is_sampled && self.sent.0 >= SAMPLE_DISPATCHES_MIN {
+            self.sample();
+        }
+        if self.has_failed || !self.is_sampled {
+            self.push(SampleOf::Ended { has_failed: self.has_failed });
+        }
+    }
+}
+
+impl Core {
+    /// A connection begins to serve a session: it takes part in the first experiment that has the session and whose
+    /// arms all could write its stream. Called before the first dispatch.
+    pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, first_seq: u64, is_resume: bool) {
+        let Some(table) = self.experiments.clone() else { return };
+        let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };
+        let Some(compressor) = conn.codec.compressor() else { return };
+        let guild_ids: Vec<u64> = session.guilds.iter().map(|guild| guild.guild_id.get()).collect();
+        let subject = Subject {
+            account_id: session.user.id.get(),
+            platform: platform_name(session.platform()),
+            is_bot: session.kind() == AccountKind::Bot,
+            guild_ids: &guild_ids,
+        };
+        let fits = |arms: &[ArmStream]| arms.iter().all(|arm| self.matchers.can_write(compressor, arm));
+        let assigned = table.experiments.assign(&subject);
+        let found = assigned.filter_map(|(at, arm)| Some((table.running.get(at)?, arm))).find(|(of, _)| fits(&of.arms));
+        let Some((RunningExperiment { id, arms }, arm)) = found else { return };
+        if let (Some(stream), Some(compressor)) = (arms.get(arm), conn.codec.compressor_mut()) {
+            self.matchers.take_arm(compressor, stream);
+        }
+        conn.codec.stream_changed();
+        let trial = Trial {
+            samples: table.samples.clone(),
+            experiment: *id,
+            arm: arm as u8,
+            first_seq,
+            wire_bytes_before: conn.sent.wire_bytes(),
+            waited_ms: 0,
+            sent: (0, 0, 0, 0),
+            is_sampled: false,
+            has_failed: false,
+        };
+        trial.push(SampleOf::Began { account_id: subject.account_id, is_resume });
+        conn.sent.set_trial(trial);
+    }
+}
+
+impl Partition {
+    /// Replaces the running experiments. Connections keep the arm that they have.
+    pub fn take_experiments(&mut self, table: Arc<ExperimentTable>) {
+        self.core.experiments = Some(table).filter(|table| !table.running.is_empty());
+    }
+
+    /// Sends op 7 to `count` clients in an arm of the experiment other than its control, once to each. Returns the
+    /// number of clients.
+    pub fn reconnect_trials(&mut self, now: Now, experiment: u64, count: usize, link: &mut impl Transport) -> usize {
+        self.turn(now, link, |partition, turn| partition.reconnect_arms(turn, experiment, count))
+    }
+
+    fn reconnect_arms(&mut self, turn: &mut Turn<'_, impl Transport>, experiment: u64, count: usize) -> usize {
+        let conns = self.core.conns.iter().filter(|(_, conn)| {
+            let is_chosen = conn.sent.trial().is_some_and(|trial| trial.is_to_reconnect(experiment));
+            is_chosen && !conn.has_reconnect && matches!(conn.phase, Phase::Established(_))
+        });
+        let keys: Vec<SlotKey> = conns.map(|(key, _)| key).take(count).collect();
+        for key in &keys {
+            let Some(conn) = self.core.conns.get_mut(*key) else { continue };
+            conn.has_reconnect = true;
+            let encoding = conn.codec.encoding();
+            let payload = self.core.fixed(encoding).reconnect.clone();
+            self.core.control(turn, *key, Control::Payload(payload));
+        }
+        keys.len()
+    }
+}
