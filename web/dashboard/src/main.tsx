@@ -6,6 +6,7 @@ import { link, logIn, logOut, login, may, node, viewed, whoAmI } from "./api.ts"
 import { duration, exactTime, join } from "./format.ts";
 import { Bandwidth } from "./pages/bandwidth.tsx";
 import { Compression } from "./pages/compression.tsx";
+import { Experiments } from "./pages/experiments.tsx";
 import { GuildPage, Guilds } from "./pages/guilds.tsx";
 import { Lab } from "./pages/lab.tsx";
 import { Operations } from "./pages/operations.tsx";
@@ -25,6 +26,7 @@ const PAGES: Page[] = [
   { path: "sessions", title: "Sessions", question: "What does a client receive, and does it keep up?", show: (id) => (id ? <SessionPage key={id} id={id} /> : <Sessions />) },
   { path: "compression", title: "Compression", question: "Does it pay, and does it have the memory it needs?", show: () => <Compression />, hasRange: true },
   { path: "lab", title: "Lab", question: "Would another codec send less?", show: () => <Lab /> },
+  { path: "experiments", title: "Experiments", question: "Is an arm better for clients, and does it do harm?", show: (name) => <Experiments key={name} name={name} /> },
   { path: "operations", title: "Operations", question: "What is in force, and who was refused?", show: () => <Operations />, hasRange: true },
 ];
 

@@ -80,3 +80,18 @@ export interface Recording {
   id: string; started_at: number; ended: "time" | "bytes" | "not_taken" | "stopped" | "failed" | null; scrubbed: boolean; private: boolean; sessions: number;
   sessions_full: number; dispatches: number; left_out: number; bytes: number; waiting_bytes: number;
 }
+
+/** Experiments below `/v1/experiments`: `guildhall_backend::{ExperimentBody, ExperimentReport}`. */
+export type ExperimentState = "draft" | "running" | "stopped" | "rolled_back";
+export interface ExperimentArm { name: string; weight: number; arm?: string; policy?: string }
+export interface Experiment {
+  name: string; salt: string; layer: string; first_slot: number; permille: number; audience: { platforms: string[]; bots: boolean | null; guild_id: string | null }; arms: ExperimentArm[];
+  alpha: number; tolerance_percent: number; samples_min: number; reconnect_on_rollback: boolean; state: ExperimentState; reason: string | null; reconnected: boolean; changed_by: string;
+  created_at: number; started_at: number | null; ended_at: number | null;
+}
+export interface Comparison { difference: number; low: number; high: number; is_worse: boolean }
+export interface ExperimentMetric { name: string; samples: number; mean: number; comparison: Comparison | null }
+export interface ExperimentReport {
+  name: string; state: ExperimentState; reason: string | null; nodes: number; samples_dropped: number;
+  arms: { name: string; connections: number; metrics: ExperimentMetric[] }[];
+}

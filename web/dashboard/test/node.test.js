@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { Node } from "./node.js";
 import { closeBrowser, overflow, until, violations, visit } from "./support.js";
 
-const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "lab", "operations"];
+const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "lab", "experiments", "operations"];
 let node;
 let client;
 before(async () => {
@@ -40,6 +40,27 @@ test("a dark launch of the lab: its arms and figures; a recording is saved", asy
   assert.equal(file.subarray(0, 4).toString("hex"), "28b52ffd", "a frame of zstd");
   await page.getByRole("button", { name: "Stop dark launch" }).click();
   await page.locator(".facts-line", { hasText: "Stopped" }).waitFor();
+  await page.context().close();
+});
+
+test("an experiment: started by the form, reported, ramped, stopped, removed", async () => {
+  const page = await open({ path: "experiments" });
+  await page.getByLabel("Name", { exact: true }).fill("level-3");
+  await page.getByLabel("Accounts, %").fill("100");
+  await page.getByRole("button", { name: "Start experiment" }).click();
+  await page.locator(".title", { hasText: "level-3 running" }).waitFor();
+  await page.locator(".answer", { hasText: "It has 100 % of the accounts of the layer default: 0 connections, on 1 node" }).waitFor();
+  const bytes = page.getByRole("region", { name: "Bytes per dispatch" });
+  await bytes.getByText("0 of 200 samples: no interval yet").waitFor();
+  await page.getByLabel("Accounts, %").fill("50");
+  await page.getByRole("button", { name: "Change share" }).click();
+  await page.locator(".answer", { hasText: "It has 50 % of the accounts" }).waitFor();
+  await page.getByRole("button", { name: "Stop experiment" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Stop experiment" }).click();
+  await page.locator(".answer", { hasText: "Stopped by" }).waitFor();
+  await page.getByRole("button", { name: "Remove experiment" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove experiment" }).click();
+  await page.locator(".answer", { hasText: "No experiment runs." }).waitFor();
   await page.context().close();
 });
 

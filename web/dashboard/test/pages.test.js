@@ -7,11 +7,12 @@ import { closeBrowser, overflow, until, violations, visit } from "./support.js";
 
 /** Of a table that scrolls by 400 pixels, twelve and a half rows, in each of 60 frames. */
 const [FRAMES, PIXELS, ROW] = [60, 400, 32];
-const PAGES = ["overview", "bandwidth", "guilds", `guilds/${guildId(0)}`, "sessions", "compression", "lab", "operations"];
+const PAGES = ["overview", "bandwidth", "guilds", `guilds/${guildId(0)}`, "sessions", "compression", "lab", "experiments", "experiments/zstd-3", "operations"];
 let node;
 before(async () => {
   node = await Stub.start();
   node.launch();
+  node.experiment({ name: "zstd-3", layer: "default", permille: 100, arms: [{ name: "control", weight: 1 }, { name: "level-3", weight: 1, arm: "zstd:level=3" }, { name: "shared", weight: 1, policy: "shared-match" }], audience: { platforms: ["web"], bots: false, guild_id: null }, alpha: 0.05, tolerance_percent: 5, samples_min: 200, reconnect_on_rollback: true });
 });
 after(async () => {
   await closeBrowser();

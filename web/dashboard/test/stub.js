@@ -32,6 +32,10 @@ const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400
 /** Ratio, CPU time of one dispatch and memory of a connection, of the arms of the lab. */
 const ARMS = { "zlib": ["level=6,window=15,mem=8", 8.6, 21_000, 270_336], "zstd": ["level=6,window=18,chain=16,hash=16,block=16384", 10.66, 32_000, 643_072], "zstd:level=3": ["level=3,window=18,chain=16,hash=16,block=16384", 8.93, 14_000, 839_680], "zstd-once": ["level=3", 1.75, 9_000, 0] };
 const RECORDING = { id: "1790000000", started_at: 0, ended: null, scrubbed: true, private: false, sessions: 3, sessions_full: 0, dispatches: 120, left_out: 0, bytes: 12_000_000, waiting_bytes: 12_000_000 };
+/** An experiment as a node makes it, but for what its creator says. */
+const EXPERIMENT = { salt: "s", first_slot: 0, reason: null, reconnected: false, changed_by: "stub", ended_at: null };
+/** Mean of the control by metric, with the difference of the other arms and half of its interval, in parts of the mean. */
+const METRICS = { wire_bytes: [120, -0.08, 0.03], cpu_ns: [31_000, 0.02, 0.04], wait_ms: [1.4, 0.03, 0.02], resumes: [0.02, 0.1, 0.6], identifies: [0.01, -0.1, 0.8], decode_faults: [0, 0, 0] };
 /** Bytes of one answer with frames. */
 const PART = 8 << 20;
 
@@ -40,7 +44,7 @@ const GROWN_AGO_S = 1_200;
 
 export class Stub {
   constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
-    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, isBroken: false, streams: new Set() });
+    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
     this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
@@ -191,6 +195,44 @@ export class Stub {
     response.end(Buffer.alloc(Math.min(PART, this.recording.bytes - from), from === 0 ? 1 : 2));
   }
 
+  /** Creates an experiment, as by a request. */
+  experiment(plan) {
+    const now = Math.round(Date.now() / 1_000);
+    const made = { ...EXPERIMENT, ...plan, arms: plan.arms, state: plan.draft ? "draft" : "running", created_at: now, started_at: plan.draft ? null : now };
+    this.experiments.push(made);
+    return made;
+  }
+
+  /** Answers below `/v1/experiments`. */
+  async experimentsAt(name, rest, request, json) {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const body = text ? JSON.parse(text) : undefined;
+    if (body) this.plans.push(body);
+    if (!name && request.method === "POST") {
+      if (this.experiments.some((each) => each.name === body.name)) return json({ code: "conflict", message: `There is an experiment ${body.name}: choose another name, or remove it.` }, 409);
+      return json(this.experiment(body), 201);
+    }
+    if (!name) return json(this.experiments);
+    const found = this.experiments.find((each) => each.name === name);
+    if (!found) return json({ code: "not_found", message: "There is no such experiment." }, 404);
+    if (request.method === "DELETE") {
+      this.experiments = this.experiments.filter((each) => each !== found);
+      return json(undefined, 204);
+    }
+    if (rest === "stop") Object.assign(found, { state: "stopped", reconnected: body.reconnect, ended_at: Math.round(Date.now() / 1_000) });
+    else if (request.method === "PATCH") Object.assign(found, body.start ? { state: "running", started_at: Math.round(Date.now() / 1_000) } : { permille: body.permille });
+    if (rest !== "report") return json(found);
+    const isKnown = this.samples >= found.samples_min;
+    const arms = found.arms.map((arm, index) => ({ name: arm.name, connections: this.samples + index, metrics: Object.entries(METRICS).map(([metric, [mean, part, half]]) => {
+      const is_worse = this.harm && metric === "wire_bytes" && index > 0;
+      const difference = mean * (is_worse ? 0.9 : part);
+      const comparison = index > 0 && isKnown && found.state !== "draft" ? { difference, low: difference - mean * half, high: difference + mean * half, is_worse } : null;
+      return { name: metric, samples: this.samples, mean: mean + (index > 0 ? difference : 0), comparison };
+    }) }));
+    return json({ name: found.name, state: found.state, reason: found.reason, nodes: 1, samples_dropped: 0, arms });
+  }
+
   answer(request, response) {
     const { pathname, searchParams } = new URL(request.url, "http://stub");
     if (this.isBroken) return void request.socket.destroy();
@@ -245,6 +287,10 @@ export class Stub {
       return json(undefined, 204);
     }
     if (path.startsWith("v1/lab/")) return void this.lab(path.slice("v1/lab/".length), request, searchParams, json, response);
+    if (/^v1\/experiments(\/|$)/.test(path)) {
+      const [, , name, rest] = path.split("/").map(decodeURIComponent);
+      return void this.experimentsAt(name, rest, request, json);
+    }
     if (path === "v1/keys") return json([{ id: "12", name: "shop", scopes: ["read"], created_at: "2026-10-01T10:00:00Z" }]);
     if (path === "v1/audit") return json({ entries: [{ id: "1", at: new Date(now).toISOString(), key_id: null, action: "DELETE /v1/sessions/{session_id}", object: {}, status: 204 }] });
     return json({ code: "not_found", message: "There is nothing at this path." }, 404);

@@ -1,11 +1,13 @@
 // Lab: would another codec send less? Dark launches and recordings of the node that answers the page.
 
 import { signal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
-import { ask, askBytes, link, may, Refused, viewed } from "../api.ts";
+import { useMemo } from "preact/hooks";
+import { ask, askBytes, may, Refused, viewed } from "../api.ts";
 import { armNames, SUGGESTED_ARMS } from "../arms.ts";
 import { colorOf } from "../chart.tsx";
+import { Field, fieldsOf, whole } from "../forms.tsx";
 import { bytes, counted, duration, exact, join, number, percent, shareOf } from "../format.ts";
+import { answered, refused, usePoll } from "../poll.ts";
 import { Table, type Column } from "../table.tsx";
 import type { DarkLaunch, DarkSum, DarkType, Recording } from "../types.ts";
 import { Ago, Bars, Fault, now, question, Skeleton, tellUser } from "../ui.tsx";
@@ -15,7 +17,6 @@ const dark = signal<DarkLaunch | null | undefined>(undefined);
 const recording = signal<Recording | null | undefined>(undefined);
 const fault = signal<Refused | undefined>(undefined);
 
-const EVERY_MS = 2_000;
 /** Bytes of frames that a node keeps for the page: it ends a recording of which 32 MiB wait. */
 const WAITING_MIB_MAX = 31;
 
@@ -26,28 +27,16 @@ async function load(): Promise<void> {
     dark.value = launch;
     recording.value = last ?? null;
     fault.value = undefined;
-    if (link.peek().state !== "live") link.value = { state: "live" };
+    answered();
   } catch (error) {
     fault.value = error as Refused;
-    if (fault.value.status !== 0) return;
-    const last = link.peek();
-    link.value = { state: "broken", since: last.state === "broken" ? last.since : Date.now(), retryAt: Date.now() + EVERY_MS };
+    refused(fault.value);
   }
 }
 
 export function Lab() {
   const isHere = viewed === undefined;
-  useEffect(() => {
-    if (!isHere || !may("lab")) return;
-    let timer = 0;
-    let isOpen = true;
-    const again = async () => {
-      await load();
-      if (isOpen) timer = window.setTimeout(() => void again(), EVERY_MS);
-    };
-    void again();
-    return () => { isOpen = false; clearTimeout(timer); };
-  }, []);
+  usePoll(async () => { if (isHere && may("lab")) await load(); }, []);
   if (!isHere) return <p class="answer">The lab belongs to the node that answers this page, and node {viewed} is another one. Open the dashboard at the address of node {viewed}, or <a href="./#/lab">show the lab of the node that answers</a>.</p>;
   if (!may("lab")) return <p class="answer">This key has no scope <code>lab</code>. A key with it can compare codecs and record: create one on the page <a href="#/operations">Operations</a>, or by <code>guildhall key create --name lab --scopes read,lab</code>.</p>;
   if (dark.value === undefined || recording.value === undefined) return fault.value ? <Fault fault={fault.value} retry={() => void load()} /> : <><Skeleton height={40} /><Skeleton height={320} /><Skeleton height={240} /></>;
@@ -200,17 +189,6 @@ function Figures({ launch }: { launch: DarkLaunch }) {
       <Table label="Dispatch types by arm" rows={rows} columns={byType} id={(row) => row.name} sort={typeSort.value} onSort={(next) => { typeSort.value = next; }} empty="" height={Math.min(480, 44 + 32 * (rows.length + 1))} />
     </>
   );
-}
-
-/** The fields of a form by their names; one that is empty is undefined. */
-function fieldsOf(form: HTMLFormElement): (name: string) => string | undefined {
-  const data = new FormData(form);
-  return (name) => String(data.get(name) ?? "").trim() || undefined;
-}
-const whole = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
-
-function Field({ label, name, value, min, max, step = 1 }: { label: string; name: string; value: number; min: number; max: number; step?: number }) {
-  return <label class="field">{label}<input name={name} type="number" inputMode="decimal" defaultValue={String(value)} min={min} max={max} step={step} required /></label>;
 }
 
 /** The sessions that a dark launch or a recording takes. */
