@@ -352,8 +352,8 @@ impl Node {
     ///
     /// # Errors
     /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
-    /// not be made durable, then `DiskFull` or `DatabaseAway` if that is why. In the last case they may have been made all the same: read
-    /// before trying again.
+    /// not be made durable, then `DiskFull` or `DatabaseAway` if that is why. In the last case they may have been made
+    /// all the same: read before trying again.
     pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
         self.run(guild_id, actor, request.into_command()).await.and_then(reply_to::<R>)
     }

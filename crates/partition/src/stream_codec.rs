@@ -78,8 +78,8 @@ const WINDOW_BITS_MAX: u8 = 15;
 /// behind the change then share bodies of these channels until they have caught up.
 const NARROWED_MAX: usize = 1_024;
 
-/// Bodies with so few recipients do not enter the history while a context writes them: entering takes as long as a third
-/// of a compression.
+/// Bodies with so few recipients do not enter the history while a context writes them: entering takes as long as a
+/// third of a compression.
 const ALONE_MAX: u32 = 2;
 
 /// Stream compressor of one connection.

@@ -68,8 +68,8 @@ pub(crate) fn block(value: &Value, max: usize) -> Parsed<String> {
     Ok(text.to_owned())
 }
 
-/// A name of `min` to `max` characters, cleaned: on one line, without what is invisible at its ends. Only an empty text may be a name of
-/// none, if `min` is 0; a blank one is none.
+/// A name of `min` to `max` characters, cleaned: on one line, without what is invisible at its ends. Only an empty text
+/// may be a name of none, if `min` is 0; a blank one is none.
 pub(crate) fn name(value: &Value, min: usize, max: usize) -> Parsed<String> {
     named(value, min, max, name::cleaned)
 }
