@@ -18,6 +18,7 @@ use guildhall_traffic::Event;
 
 /// What contexts may hold on a node of the bench.
 const CONTEXTS_BYTES_MAX: u64 = 2 << 30;
+const WINDOW_BITS: u8 = 15;
 /// As in a partition: bodies with so few recipients do not enter the history while a context writes them.
 const ALONE_MAX: u32 = 2;
 /// Contexts of moved streams that are released per event, as a partition does per flush.
@@ -46,11 +47,23 @@ struct Stream {
     context: Option<StreamCompressor>,
     shared: Shared,
     mean: MeanAudience,
+    /// The context wrote to it. A partition's has always stored HELLO.
+    has_begun: bool,
 }
 
 enum Shared {
     Zstd(ZstdStream),
     Deflate(DeflateStream),
+}
+
+impl Shared {
+    /// A stream without a context from its beginning on.
+    fn begun(is_zlib: bool) -> Self {
+        match is_zlib {
+            true => Self::Deflate(DeflateStream::new(Container::Zlib, WINDOW_BITS)),
+            false => Self::Zstd(ZstdStream::default()),
+        }
+    }
 }
 
 fn now() -> Instant {
@@ -115,11 +128,15 @@ impl Auto {
         let lacks_room = || context.memory_bytes() == 0 && !self.contexts.has_movable_room();
         if is_moving || lacks_room() || !context.open()? {
             self.left.extend(stream.context.take());
+            if !stream.has_begun {
+                stream.shared = Shared::begun(self.is_zlib);
+            }
             return Ok(false);
         }
         self.written_total += 1;
         let timed_from = self.written_total.is_multiple_of(TIMED_ONE_IN).then(thread_cpu);
         context.compress(&[message], out)?;
+        stream.has_begun = true;
         match (&mut stream.shared, self.body) {
             (Shared::Zstd(stream), Some(body)) => self.matcher.follow_zstd(stream, body, seq, message.len()),
             (Shared::Deflate(stream), Some(body)) => self.matcher.follow_deflate(stream, body, seq, message.len()),
@@ -156,7 +173,7 @@ impl Mode for Auto {
             }
             false => (self.contexts.zstd_movable(ZSTD_WINDOW_LOG), Shared::Zstd(ZstdStream::continued())),
         };
-        self.streams.push(Stream { context: Some(context), shared, mean: MeanAudience::default() });
+        self.streams.push(Stream { context: Some(context), shared, mean: MeanAudience::default(), has_begun: false });
         self.matcher.set_connections(self.streams.len());
         Ok(())
     }
