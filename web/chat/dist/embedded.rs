@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-BBsImYK5.js",
+        name: "assets/index-D4zAuiWe.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "6c570a22986106f5",
-        plain: include_bytes!("assets/index-BBsImYK5.js"),
-        gzip: include_bytes!("assets/index-BBsImYK5.js.gz"),
-        brotli: include_bytes!("assets/index-BBsImYK5.js.br"),
+        tag: "e237519d260029ac",
+        plain: include_bytes!("assets/index-D4zAuiWe.js"),
+        gzip: include_bytes!("assets/index-D4zAuiWe.js.gz"),
+        brotli: include_bytes!("assets/index-D4zAuiWe.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "946de8d0b9320c37",
+        tag: "54bb04e046603601",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -118,6 +118,18 @@ export function openLayer(next: Layer): void {
   else layer.value = next;
 }
 
+/** Where a key leads within a menu; null: nowhere. */
+function nextItem(key: string, at: number, count: number): number | null {
+  if (count === 0) return null;
+  switch (key) {
+    case "ArrowDown": return (at + 1) % count;
+    case "ArrowUp": return (at <= 0 ? count : at) - 1;
+    case "Home": return 0;
+    case "End": return count - 1;
+    default: return null;
+  }
+}
+
 /** Shows the open layer beside its anchor; Escape and a press elsewhere close it, and focus returns to the anchor. */
 export function Layers(): VNode | null {
   const open = layer.value;
@@ -136,7 +148,12 @@ export function Layers(): VNode | null {
   // Before the layer is painted: an Escape at once after it must not be missed.
   useLayoutEffect(() => {
     if (!open) return;
-    const onKey = (event: KeyboardEvent): void => { if (event.key === "Escape") { event.stopPropagation(); closeLayer(); } };
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key === "Escape") { event.stopPropagation(); closeLayer(); return; }
+      const items = [...(box.current?.querySelectorAll<HTMLElement>("[role=menu] > button") ?? [])];
+      const next = nextItem(event.key, items.indexOf(document.activeElement as HTMLElement), items.length);
+      if (next !== null) { event.preventDefault(); items[next]!.focus(); }
+    };
     const onPress = (event: PointerEvent): void => { const at = event.target as Node; if (!box.current?.contains(at) && !open.anchor.contains(at)) layer.value = null; };
     addEventListener("keydown", onKey, true);
     addEventListener("pointerdown", onPress, true);

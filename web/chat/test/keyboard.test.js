@@ -102,6 +102,10 @@ test("the name of a thread is selected: what is typed replaces it", async () => 
   await say(page, "let us talk about wicks");
   await message(page, "let us talk about wicks").hover();
   await message(page, "let us talk about wicks").getByRole("button", { name: "More" }).click();
+  await page.keyboard.press("End");
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /Delete message|Copy text/);
+  await page.keyboard.press("ArrowDown");
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /Start a thread/, "it goes round");
   await page.getByRole("menuitem", { name: "Start a thread" }).click();
   await page.getByLabel("Name of the thread").waitFor();
   await page.keyboard.type("Wicks only");

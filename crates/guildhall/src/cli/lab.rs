@@ -359,9 +359,10 @@ fn dark_table(launch: &DarkLaunch, has_types: bool) -> String {
         rows.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.plain_bytes));
         rows.truncate(if has_types { usize::MAX } else { 0 });
         for (name, Sums { count, plain_bytes, wire_bytes, cpu_ns }) in rows.into_iter().chain([("all", *total)]) {
-            let ratio = plain_bytes as f64 / wire_bytes.max(1) as f64;
-            let cpu_us = cpu_ns as f64 / 1_000.0 / count.max(1) as f64;
-            out += &format!("{name:<32} {count:>9} {plain_bytes:>12} {wire_bytes:>12} {ratio:>7.2} {cpu_us:>8.2}\n");
+            // Of no dispatches there is no ratio.
+            let each = |sum: f64, of: u64| if of == 0 { "-".to_owned() } else { format!("{:.2}", sum / of as f64) };
+            let (ratio, cpu_us) = (each(plain_bytes as f64, wire_bytes), each(cpu_ns as f64 / 1_000.0, count));
+            out += &format!("{name:<32} {count:>9} {plain_bytes:>12} {wire_bytes:>12} {ratio:>7} {cpu_us:>8}\n");
         }
     }
     out
