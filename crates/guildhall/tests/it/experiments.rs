@@ -3,6 +3,7 @@
 use crate::{
     backend::Backend,
     dictionary::Client,
+    nodes::{Site, two},
     support::{Demo, guildhall, run_to_end, stderr, wait_until},
 };
 use guildhall_partition::{Audience, Experiment, Experiments, Subject};
@@ -284,4 +285,27 @@ fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do()
     backend.request("DELETE", "/experiments/ramp", None, 204);
     assert_eq!(backend.get("/experiments"), json!([]));
     assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn two_nodes_follow_one_set_of_experiments() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut backends = [first.backend(), second.backend()];
+    let body = json!({"name": "both", "permille": 100, "arms": [
+        {"name": "control", "policy": "context"}, {"name": "shared", "policy": "shared-match"}]});
+    backends[0].request("POST", "/experiments", Some(body), 201);
+    let mut follows = |at: usize, key: &str, expected: Value| {
+        wait_until(&format!("{key} {expected} at node {at}"), || {
+            let listed = backends[at].get("/experiments");
+            if listed[0]["name"] == "both" && listed[0][key] == expected { Ok(()) } else { Err(listed) }
+        });
+    };
+    follows(1, "state", json!("running"));
+    second.backend().request("PATCH", "/experiments/both", Some(json!({"permille": 500})), 200);
+    follows(0, "permille", json!(500));
+    let stop = json!({"reason": "enough"});
+    first.backend().request("POST", "/experiments/both/stop", Some(stop), 200);
+    follows(1, "state", json!("stopped"));
+    second.backend().request("PATCH", "/experiments/both", Some(json!({"permille": 600})), 409);
 }
