@@ -77,11 +77,6 @@ impl GuildReplica {
                 }
             }
             ReplicaUpdate::Thread(thread_id, Some(entry)) => {
-                if let Some((forum_id, post_id)) = self.structure.newest_post(&entry.channel)
-                    && self.last_message_ids.get(&forum_id).is_none_or(|newest| *newest < post_id)
-                {
-                    Arc::make_mut(&mut self.last_message_ids).insert(forum_id, post_id);
-                }
                 self.threads.insert(*thread_id, entry.clone());
             }
             ReplicaUpdate::Thread(thread_id, None) => {

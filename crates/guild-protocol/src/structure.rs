@@ -6,8 +6,8 @@
 
 use guildhall_member_list::ListId;
 use guildhall_model::{
-    Channel, ChannelId, Guild, GuildId, Member, MemberStanding, MessageId, Permissions, Role, RoleId,
-    channel_permissions, guild_permissions, thread_permissions,
+    Channel, ChannelId, Guild, GuildId, Member, MemberStanding, Permissions, Role, RoleId, channel_permissions,
+    guild_permissions, thread_permissions,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,6 @@ impl GuildStructure {
     #[must_use]
     pub fn id(&self) -> GuildId {
         self.guild.id
-    }
-
-    /// The forum of a post, with the id of the post's first message; none of another thread.
-    #[must_use]
-    pub fn newest_post(&self, thread: &Channel) -> Option<(ChannelId, MessageId)> {
-        let forum = self.channels.get(&thread.parent_id?).filter(|parent| parent.kind.holds_posts())?;
-        Some((forum.id, thread.id.cast()))
     }
 
     /// Input of the permission algorithm for a member at `now`.

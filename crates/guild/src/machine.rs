@@ -43,11 +43,7 @@ use guildhall_model::{
     Role, SnowflakeGenerator, UserId,
 };
 use guildhall_stdx::{Instant, Now, Rng};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// What became of a command.
 #[derive(Clone, Debug)]
@@ -171,17 +167,8 @@ impl Guild {
         // Earlier versions kept the events of deleted channels.
         let is_here = |id: ChannelId| channels.iter().any(|channel| channel.id == id);
         record.guild.scheduled_events.retain(|event| event.channel_id.is_none_or(is_here));
-        let mut last_message_ids: BTreeMap<_, _> =
+        let last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
-        // Of a forum it is the id of the newest post.
-        let forum_ids: BTreeSet<_> =
-            channels.iter().filter(|channel| channel.kind.holds_posts()).map(|channel| channel.id).collect();
-        for (post, forum_id) in threads.iter().filter_map(|thread| Some((thread, thread.parent_id?))) {
-            if forum_ids.contains(&forum_id) {
-                let newest = last_message_ids.entry(forum_id).or_insert(post.id.cast());
-                *newest = post.id.cast().max(*newest);
-            }
-        }
         let guild_id = record.guild.id;
         // Earlier versions stored what actors made of its looks.
         let of_today = |role: Role| match role.id == guild_id.cast() {

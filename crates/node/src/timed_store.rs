@@ -71,6 +71,10 @@ macro_rules! timed {
                 self.store.is_fenced()
             }
 
+            fn is_away(&self) -> bool {
+                self.store.is_away()
+            }
+
             fn has_ended(&self) -> bool {
                 self.store.has_ended()
             }

@@ -166,9 +166,6 @@ impl Guild {
         let members: Members = Arc::new(own.iter().map(|own| (own.user_id, *own)).collect());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
         self.threads.add(now, entry.clone());
-        if let Some((forum_id, post_id)) = self.structure.newest_post(&entry.channel) {
-            self.messages.set_newest(forum_id, post_id);
-        }
         self.write(Write::PutChannel(entry.channel.clone()));
         if let Some(own) = own {
             self.put_resource(GuildResource::ThreadMember(own));

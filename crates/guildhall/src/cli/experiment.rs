@@ -86,7 +86,7 @@ struct StartArgs {
     /// Share of the accounts that take part, percent, in steps of 0.1
     #[arg(long, value_name = "N", value_parser = permille, required_unless_present = "from_draft")]
     percent: Option<u16>,
-    /// An arm: NAME=ARM[*WEIGHT]; the first is the control
+    /// An arm: NAME=ARM or NAME=ARM*WEIGHT; the first is the control
     #[arg(long = "arm", value_name = "ARM", value_parser = arm, required_unless_present = "from_draft")]
     arms: Vec<Value>,
     /// Experiments of one layer have no account in common

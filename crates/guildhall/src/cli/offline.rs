@@ -64,7 +64,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
     let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
-    refuse_folder_without_database(&config.store, need).map_err(Failure::Usage)?;
+    refuse_folder_without_database(&config.store, need)?;
     // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;
     let (store, jwt_secret) = open_store(&config, Some(IN_USE_WAIT_MS)).await.map_err(|error| match error {

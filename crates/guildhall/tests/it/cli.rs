@@ -109,6 +109,8 @@ fn accounts_that_do_not_fit() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(stderr(&output).contains(told) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
     };
+    check(&["bot", "--id", "5"], "has no guildhall.db");
+    assert!(run_to_end(guildhall(["token", "bot", "--new", "first", "--data"]).arg(dir.path())).status.success());
     check(&["bot", "--id", "5"], "there is no account 5");
     check(&["bot", "--new", "x"], "cannot be a name");
     check(&["bot", "--new", "a@b"], "cannot be a name");

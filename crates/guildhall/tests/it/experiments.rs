@@ -17,7 +17,13 @@ pub const CHANNEL: &str = "1530000000000000001";
 const MESSAGES: usize = 70;
 
 fn demo(dir: &tempfile::TempDir) -> Demo {
-    let args = ["limits.rest_rate_percent=0", "limits.identify_concurrency=100", "codec.streams=auto"];
+    // The clients send no heartbeats.
+    let args = [
+        "limits.rest_rate_percent=0",
+        "limits.identify_concurrency=100",
+        "codec.streams=auto",
+        "server.heartbeat_interval_ms=600000",
+    ];
     let args = args.iter().flat_map(|set| ["--set", *set]);
     Demo::start(dir.path(), &["--members", "2", "--rate", "0"].into_iter().chain(args).collect::<Vec<_>>())
 }

@@ -24,6 +24,7 @@ const NAME_NOTHING: &[(&str, &str)] = &[
     ("POST", "/api/v10/users/@me/channels"),
     ("POST", "/api/v10/stage-instances"),
     ("POST", "/v1/keys"),
+    ("POST", "/v1/experiments"),
     ("POST", "/v1/publish"),
     ("POST", "/v1/directs"),
     ("POST", "/v1/lab/dark"),

@@ -101,7 +101,6 @@ impl<'a> PostFields<'a> {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct TextFields {
-    /// Of a forum: the newest post, whose first message has its id.
     last_message_id: Option<MessageId>,
     last_pin_timestamp: Option<Timestamp>,
     rate_limit_per_user: u16,

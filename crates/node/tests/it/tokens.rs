@@ -49,10 +49,10 @@ async fn bot_tokens_have_discords_form_and_work() {
     assert_eq!(parts.len(), 3);
     assert_eq!(STANDARD_NO_PAD.decode(parts[0]).unwrap(), BOT.to_string().as_bytes());
     assert!(URL_SAFE_NO_PAD.decode(parts[2]).unwrap().len() >= 32);
-    for token in [token.clone(), format!("Bot {token}"), format!("Bearer {token}")] {
+    for token in [token.clone(), format!("Bot {token}"), format!("bearer {token}"), format!("Bot  {token}")] {
         check(&world, &token, Some(BOT)).await;
     }
-    for token in [format!("bot {token}"), format!("Bot  {token}"), format!("Bot Bot {token}"), format!(" {token}")] {
+    for token in [format!("Robot {token}"), format!("Bot{token}"), format!("Bot Bot {token}"), format!(" {token}")] {
         check(&world, &token, None).await;
     }
     assert_ne!(world.node.mint_bot_token(BOT).await.unwrap(), token);
