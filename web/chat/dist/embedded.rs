@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-D4zAuiWe.js",
+        name: "assets/index-BetD1Tq7.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "e237519d260029ac",
-        plain: include_bytes!("assets/index-D4zAuiWe.js"),
-        gzip: include_bytes!("assets/index-D4zAuiWe.js.gz"),
-        brotli: include_bytes!("assets/index-D4zAuiWe.js.br"),
+        tag: "5c850dbb6880f1df",
+        plain: include_bytes!("assets/index-BetD1Tq7.js"),
+        gzip: include_bytes!("assets/index-BetD1Tq7.js.gz"),
+        brotli: include_bytes!("assets/index-BetD1Tq7.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "54bb04e046603601",
+        tag: "8b40d4bd0923394f",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

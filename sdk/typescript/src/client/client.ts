@@ -442,9 +442,7 @@ export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
     for (;;) {
       const compression = this.#compressions[0] ?? none;
       try {
-        const create = await compression.prepare(context);
-        this.#codec = { encoding: this.#encoding, compression, create };
-        return this.#codec;
+        return this.#codec = { encoding: this.#encoding, compression, create: await compression.prepare(context) };
       } catch (error) {
         if (compression === none) throw error;
         this.#fallBack(compression, String(error));
@@ -453,8 +451,7 @@ export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
   }
 
   #fallBack(from: Compression, reason: string): void {
-    const rest = this.#compressions.slice(1);
-    this.#compressions = rest.length > 0 ? rest : [none];
+    this.#compressions = this.#compressions.slice(1);
     this.#codec = null;
     (this.emit as Tell)("codecFallback", { from: from.name, to: (this.#compressions[0] ?? none).name, reason });
   }
