@@ -443,9 +443,14 @@ pub(super) async fn read(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<ExperimentBody>, V1Error> {
+    find(&v1, &path).await.map(Json)
+}
+
+/// The experiment that the path names.
+async fn find(v1: &V1, path: &Path) -> Result<ExperimentBody, V1Error> {
     let all = v1.in_time(v1.experiments.list()).await??;
     let found = all.into_iter().find(|of| of.name == path.text("experiment"));
-    found.map(Json).ok_or_else(|| V1Error::not_found("experiment"))
+    found.ok_or_else(|| V1Error::not_found("experiment"))
 }
 
 /// Changes an experiment
@@ -461,7 +466,8 @@ pub(super) async fn update(
     path: Path,
     body: Body<ExperimentChange>,
 ) -> Result<Json<ExperimentBody>, V1Error> {
-    let change = body.read(&v1, caller.permit()).await?;
+    let found = find(&v1, &path).await?;
+    let change = body.read(&v1, caller.permit_for(&found)).await?;
     Ok(Json(v1.in_time(v1.experiments.change(path.text("experiment"), change, &caller.key.name)).await??))
 }
 
@@ -479,7 +485,8 @@ pub(super) async fn stop(
     path: Path,
     body: Body<ExperimentStop>,
 ) -> Result<Json<ExperimentBody>, V1Error> {
-    let stop = body.read(&v1, caller.permit()).await?;
+    let found = find(&v1, &path).await?;
+    let stop = body.read(&v1, caller.permit_for(&found)).await?;
     Ok(Json(v1.in_time(v1.experiments.stop(path.text("experiment"), stop, &caller.key.name)).await??))
 }
 

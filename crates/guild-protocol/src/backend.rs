@@ -193,12 +193,6 @@ impl BackendEvent {
         of.is_none_or(|of| of == channel_id).then_some(id)
     }
 
-    /// Whether it is one of the messages of a channel: new, changed or deleted, or a reaction to one.
-    #[must_use]
-    pub fn is_about_messages(&self) -> bool {
-        self.name().starts_with("MESSAGE_")
-    }
-
     pub(crate) fn readers(&self) -> Option<ContentReaders> {
         self.readers.clone()
     }

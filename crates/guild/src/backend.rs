@@ -516,14 +516,7 @@ impl Guild {
             _ => {}
         }
         let replica_update = self.newest_of_backend(now, rule, event);
-        // Messages of a voice channel need CONNECT, whoever sends them.
-        let rule = match rule {
-            AudienceRule::Channel(id) if event.is_about_messages() => {
-                self.structure.channels.get(id).map_or_else(|| rule.clone(), |channel| self.channel_rule(channel))
-            }
-            _ => rule.clone(),
-        };
-        let event = Event::of_backend(self.structure.id(), rule, event.clone());
+        let event = Event::of_backend(self.structure.id(), rule.clone(), event.clone());
         if let Some(id) = id {
             self.publications.record(now.instant, id);
         }
