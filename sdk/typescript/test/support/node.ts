@@ -107,7 +107,7 @@ export class Node {
 
   /** Trains dictionaries, for the setting `codec.dictionaries_dir`. */
   static trainDictionaries(folder: string): void {
-    const { status, stderr } = spawnSync(binary, ["dictionary", "train", "--bytes", "16384", "--out", folder]);
+    const { status, stderr } = spawnSync(binary, ["lab", "train", "--generated", "session", "--bytes", "16384", "--out", folder]);
     if (status !== 0) throw new Error(String(stderr));
   }
 
