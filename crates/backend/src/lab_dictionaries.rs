@@ -48,7 +48,7 @@ pub struct DictionaryBody {
     pub connections_total: u64,
 }
 
-/// What a staged dictionary is for.
+/// Encoding of a dictionary that is staged.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct For {

@@ -86,7 +86,7 @@ enum Bench {
     /// on, of eight sessions; "their bytes" are those of the given number of connections, after a warm-up of up to 400
     /// messages each. CPU includes the work per event.
     Codec(codec::CodecArgs),
-    /// What it takes when all streams of a crowd leave their library contexts at one event.
+    /// CPU time when all streams of a crowd leave their library contexts at one event.
     Moves(moves::MovesArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
     ///

@@ -1,4 +1,4 @@
-//! Moves: what it takes when the streams of a crowd leave their library contexts for shared-match all at once.
+//! Moves: CPU time when all streams of a crowd leave their library contexts for shared-match at one event.
 //!
 //! Owns        `guildhall-bench moves`.
 //! Invariants  all streams have a context that wrote to them before. The event that moves them, and those that follow,
@@ -33,7 +33,7 @@ enum Format {
 /// `guildhall-bench moves`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct MovesArgs {
-    /// Streams, all of which move at the same event. 10,000 zstd contexts take up to 7 GB.
+    /// Number of streams. 10,000 zstd contexts have up to 7 GB.
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
     #[arg(long, value_enum, default_value_t = Format::Zstd)]
@@ -53,9 +53,9 @@ struct MovesResult {
     format: Format,
     /// A message by a context, before.
     context_us: f64,
-    /// The event before which all streams moved: all of its deliveries …
+    /// All deliveries of the event at which the streams moved.
     moving_ms: f64,
-    /// … and each.
+    /// One delivery of that event, on average.
     moving_us_per_stream: f64,
     /// The longest delivery of it.
     moving_us_max: f64,

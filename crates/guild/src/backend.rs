@@ -266,7 +266,7 @@ impl Guild {
     }
 
     fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult<Upserted<Arc<Channel>>> {
-        // Its messages would be readable by whoever can view the channel.
+        // Members who can view the channel could read the messages of the thread.
         if self.threads.get(wanted.id).is_some() {
             return Err(Refusal::InvalidForm("id").into());
         }

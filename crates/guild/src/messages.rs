@@ -565,7 +565,7 @@ fn shown_reactions(context: &ChannelContext, message: &CachedMessage, actor: Act
     if context.may_read_history() { message.counts(actor) } else { Vec::new() }
 }
 
-/// What a new message has needs its permission, at every door.
+/// Refuses embeds and files of a new message without their permissions.
 pub(crate) fn need_for_content(context: &ChannelContext, new: &NewMessage) -> Result<(), Refusal> {
     if !new.embeds.is_empty() {
         context.need(Permissions::EMBED_LINKS)?;

@@ -30,7 +30,7 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 /// Attempts at a change that another node's change came before.
 const CHANGES_TRIED_MAX: u32 = 8;
 
-/// What a node does with a dictionary.
+/// Use of a dictionary by a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {

@@ -424,7 +424,7 @@ impl Matchers {
         }
     }
 
-    /// Whether the arm of an experiment could write this stream, whose client has not identified yet.
+    /// Whether the arm of an experiment could write this stream from IDENTIFY on.
     pub fn can_write(&self, compressor: &Compressor, arm: &ArmStream) -> bool {
         match (arm, compressor) {
             (ArmStream::Node, _) | (ArmStream::Context, Compressor::Library(_)) => true,

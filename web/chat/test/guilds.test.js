@@ -31,7 +31,7 @@ test("where more is received than a library would have made, the meter says for 
   const why = page.locator(".meter .why");
   await why.waitFor();
   assert.match((await why.innerText()).replaceAll(/\s+/g, " "), /^Why more than z(lib|std)-stream\? It is [\d.,]+ k?B more, most of it in [A-Z_]+ \(/);
-  // Bytes of the bars, zlib, zstd and received, and those that the line says.
+  // Bytes of the bars (zlib, zstd, received) and of the line.
   const shown = () => page.evaluate(() => {
     const digits = (text) => Number(text.replace(/\D/g, ""));
     const [, zlib, zstd, received] = [...document.querySelectorAll(".meter .bar-value")].map(({ title }) => digits(title));

@@ -1,4 +1,4 @@
-// What the lab's routes send. `guildhall_backend` describes them in its OpenAPI.
+// Bodies of the lab's routes, as the OpenAPI of `guildhall_backend` describes them.
 
 /** The lab below `/v1/lab`: `guildhall_backend::{DarkBody, RecordingBody}`. */
 export interface DarkSum { count: number; plain_bytes: number; wire_bytes: number; cpu_ns: number }

@@ -57,7 +57,7 @@ test("metrics have intervals with a word, and none before there are enough sampl
   await page.getByRole("region", { name: "CPU time per dispatch" }).getByText("no difference shown").first().waitFor();
   await page.getByRole("region", { name: "Wait for the socket" }).getByText("more, within the limit").first().waitFor();
   await page.getByRole("region", { name: "Connections that resume" }).getByText("+0.2 points (+10 %)").first().waitFor();
-  // Left of the control, the whole of it; and as far as its scale says.
+  // The whole interval is left of the control, at the place that the scale gives.
   const part = await bytes.locator("li.better").first().evaluate((row) => {
     const [track, interval] = [row.querySelector(".track"), row.querySelector(".interval")].map((each) => each.getBoundingClientRect());
     return [(interval.left - track.left) / track.width, (interval.right - track.left) / track.width];

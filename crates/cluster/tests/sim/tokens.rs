@@ -166,7 +166,7 @@ pub enum TokenEvent {
     Answered(u64),
     /// The question with this number has had its time.
     Overdue(u64),
-    /// A revocation is told to a node that did not answer.
+    /// A node repeats a revocation to a node that did not answer.
     AskAgain(u64, u8),
     Retry(Revoking),
     ReadAgain(Reading),

@@ -94,7 +94,7 @@ pub enum InjectedFault {
     StartsUnread,
     /// A node that joins again reads the log a second time only if the database answers at once.
     ReadsOnce,
-    /// Revocations are told to other nodes, and not logged.
+    /// Nodes send revocations to each other without logging them.
     NotLogged,
     /// An account is deleted after its tokens were revoked.
     RevokesThenDeletes,

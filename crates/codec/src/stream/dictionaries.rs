@@ -1,7 +1,7 @@
 //! The dictionaries of a node, by id, and the share of accounts that each is offered to.
 //!
 //! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set.
-//! Invariants  R1 an id stands for the same bytes and encoding for the lifetime of a set. A set is immutable: a node
+//! Invariants  R1 an id has the same bytes and encoding for the lifetime of a set. A set is immutable: a node
 //!             with other dictionaries gets another set. R2 an account that a share has stays in it while the share
 //!             grows (test `r2_*`).
 //! Limits      `DICTIONARIES_MAX`.
@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A node needs one per encoding, and a few older ones for clients that have them.
 pub const DICTIONARIES_MAX: usize = 64;
 
-/// Thousandths of all accounts: everybody.
+/// Thousandths of all accounts.
 pub const PERMILLE_ALL: u16 = 1_000;
 
 /// A dictionary, its encoding, and its share of accounts.

@@ -224,7 +224,7 @@ pub enum Refusal {
     /// As `Unavailable`, because the disk is full. The node of the caller says so; guilds and other nodes do not.
     #[error("{DISK_FULL}")]
     DiskFull,
-    /// As `Unavailable`, because the node does not reach its database. Only the node of the caller says so.
+    /// As `Unavailable`, because the node does not reach its database. Guilds never return it: the caller's node does.
     #[error("{DATABASE_AWAY}")]
     DatabaseAway,
     /// The guild's reply has another type than the request names: a bug. The command may have been applied.

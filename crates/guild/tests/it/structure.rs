@@ -314,7 +314,7 @@ fn a_guild_forgets_its_special_channels() {
     assert_eq!((guild.system_channel_id, guild.afk_channel_id), (None, Some(afk)));
 }
 
-/// Libraries send all roles of a guild, numbered anew.
+/// Libraries send all roles of a guild with new positions.
 #[test]
 fn positions_of_roles_change_as_long_as_the_order_at_the_top_stays() {
     let mut world = World::populated();
@@ -386,7 +386,7 @@ fn f3_overwrites() {
     check(BOB, over(of_role, Permissions::NONE, Permissions::MANAGE_MESSAGES), Err(Refusal::MissingPermissions));
     check(BOB, over(OverwriteKind::Role(RoleId::new(77)), send, Permissions::NONE), Err(Refusal::UnknownRole));
     check(OWNER, over(of_role, Permissions::MANAGE_MESSAGES, Permissions::NONE), Ok(()));
-    // Whoever may give MANAGE_ROLES in a channel gives all else: administrators alone, as upstream.
+    // With MANAGE_ROLES in a channel a member can give all other permissions there, so it needs an administrator.
     let manages = Permissions::MANAGE_ROLES;
     check(BOB, over(OverwriteKind::Member(ANA), send | manages, Permissions::NONE), Err(Refusal::MissingPermissions));
     check(BOB, over(OverwriteKind::Member(ANA), send, manages), Err(Refusal::MissingPermissions));

@@ -125,7 +125,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Whose defaults these are, in reports.
+/// Name of these defaults in reports.
 const COMMAND: &str = "guildhall demo";
 
 /// Starts the node and seeds the demo. The node reports ready once the demo is complete.

@@ -37,7 +37,7 @@ pub(super) enum Need {
     Nothing,
 }
 
-/// Otherwise a command would make a new database beside the node's, which no node ever opens.
+/// Refuses a folder without a database. A command would create one there that no node opens.
 fn refuse_folder_without_database(store: &StoreConfig, need: Need) -> anyhow::Result<()> {
     let Database::Sqlite(dir) = store.database() else { return Ok(()) };
     // A node locks its folder also if its database is elsewhere.

@@ -59,7 +59,7 @@ impl PeerQuestion for Changed {
     type Answer = ();
 }
 
-/// Asks a node for the sums of its samples.
+/// Question to a node: the sums of its samples.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct SumsOf(u64);
 

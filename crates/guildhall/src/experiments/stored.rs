@@ -218,7 +218,7 @@ impl Document {
     }
 }
 
-/// What an arm writes with.
+/// Writer of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ArmPlan {
     Node,

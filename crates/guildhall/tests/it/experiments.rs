@@ -1,4 +1,4 @@
-//! Experiments on a running node, over real sockets with stock decoders: who gets which arm, and what ends one.
+//! Experiments on a running node, over real sockets with stock decoders: the arm of each account, the end of one.
 
 use crate::{
     backend::Backend,

@@ -38,7 +38,7 @@ const STREAMS: [StreamCodec; 3] = [
 
 const ARMS: [&str; 4] = ["zlib", "zstd:level=3", "zstd-once", "shared-match"];
 
-/// What the lab does meanwhile.
+/// Work of the lab at the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lab {
     Nothing,

@@ -1,4 +1,4 @@
-//! Training: a dictionary has nothing of users, because a node serves it to everybody.
+//! Training: a dictionary contains nothing of users, because a node serves it without a token.
 
 use crate::support::header;
 use guildhall_codec::Encoding;

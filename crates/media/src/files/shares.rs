@@ -18,7 +18,7 @@ use std::{
 
 const SENDERS_MAX: usize = 16_384;
 const HOUR_MS: u64 = 3_600_000;
-/// Hours that are told apart: an upload counts for 24 to 25 hours.
+/// Number of hours in an account: an upload counts for 24 to 25 hours.
 const HOURS: u64 = 25;
 
 /// Limits of the shares, bytes.

@@ -13,7 +13,7 @@ use guildhall_cluster::NodeNumber;
 use guildhall_stdx::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// When a node that has joined reads the log once more.
+/// Time at which a node that has joined reads the log again.
 pub const AGAIN_AFTER_MS: u64 = 5_000;
 const ANSWER_MS_MAX: u64 = 2_000;
 const AGAIN_PAUSE_MS: u64 = 100;
@@ -41,7 +41,7 @@ impl<K: Ord, V> Cache<K, V> {
     }
 }
 
-/// A revocation that is told to other nodes.
+/// A revocation that a node sends to the others.
 struct Telling {
     revoking: Revoking,
     nodes: BTreeSet<NodeNumber>,
