@@ -33,10 +33,19 @@ impl Partition {
     }
 
     fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize) -> usize {
-        let is_larger = |conn: &&Conn| conn.codec.compressor().is_some_and(|stream| stream.is_upgraded());
-        let chosen =
-            |conn: &&Conn| is_larger(conn) && !conn.has_reconnect && matches!(conn.phase, Phase::Established(_));
-        let conns = self.core.conns.iter().filter(|(_, conn)| chosen(conn));
+        self.reconnect_chosen(turn, count, |conn| conn.codec.compressor().is_some_and(|stream| stream.is_upgraded()))
+    }
+
+    /// Sends op 7 to at most `count` connections with a session for which `is_chosen` holds, once to each.
+    /// Returns their number.
+    pub(crate) fn reconnect_chosen(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        count: usize,
+        is_chosen: impl Fn(&Conn) -> bool,
+    ) -> usize {
+        let is_due = |conn: &Conn| !conn.has_reconnect && matches!(conn.phase, Phase::Established(_));
+        let conns = self.core.conns.iter().filter(|(_, conn)| is_due(conn) && is_chosen(conn));
         let keys: Vec<SlotKey> = conns.map(|(key, _)| key).take(count).collect();
         for key in &keys {
             let Some(conn) = self.core.conns.get_mut(*key) else { continue };

@@ -11,7 +11,6 @@
 //!             "Experiments", ADR 42.
 
 use crate::{
-    conn::{Control, Phase},
     core::Core,
     experiments::{Experiments, Subject},
     partition::Partition,
@@ -284,18 +283,8 @@ impl Partition {
     }
 
     fn reconnect_arms(&mut self, turn: &mut Turn<'_, impl Transport>, experiment: u64, count: usize) -> usize {
-        let conns = self.core.conns.iter().filter(|(_, conn)| {
-            let is_chosen = conn.sent.trial().is_some_and(|trial| trial.is_to_reconnect(experiment));
-            is_chosen && !conn.has_reconnect && matches!(conn.phase, Phase::Established(_))
-        });
-        let keys: Vec<SlotKey> = conns.map(|(key, _)| key).take(count).collect();
-        for key in &keys {
-            let Some(conn) = self.core.conns.get_mut(*key) else { continue };
-            conn.has_reconnect = true;
-            let encoding = conn.codec.encoding();
-            let payload = self.core.fixed(encoding).reconnect.clone();
-            self.core.control(turn, *key, Control::Payload(payload));
-        }
-        keys.len()
+        self.reconnect_chosen(turn, count, |conn| {
+            conn.sent.trial().is_some_and(|trial| trial.is_to_reconnect(experiment))
+        })
     }
 }
