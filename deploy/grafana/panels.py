@@ -287,6 +287,31 @@ COMPRESSION = {
             rate("guildhall_deflate_shared_bodies_total", "instance", "{{instance}}"),
         ),
     ),
+    "Experiments": (
+        Panel(
+            "Samples",
+            "Samples of running experiments per second: bytes, which every connection of an arm gives once.",
+            RATE,
+            rate("guildhall_experiment_samples_total", "experiment, arm", "{{experiment}} {{arm}}", '@, metric="wire_bytes"'),
+        ),
+        Panel(
+            "Bytes per dispatch",
+            "Mean by arm over all nodes. The guardrails, and intervals, are on the dashboard's page Experiments.",
+            BYTES,
+            each(
+                'sum by (experiment, arm) (guildhall_experiment_mean{@, metric="wire_bytes"}'
+                ' * guildhall_experiment_samples_total{@, metric="wire_bytes"})'
+                ' / sum by (experiment, arm) (guildhall_experiment_samples_total{@, metric="wire_bytes"})',
+                "{{experiment}} {{arm}}",
+            ),
+        ),
+        stat(
+            "Rolled back",
+            "Experiments that a guardrail has ended, and that were not removed.",
+            COUNT,
+            'count(group by (experiment) (guildhall_experiment_state{@, state="rolled_back"})) or vector(0)',
+        ),
+    ),
     "Shared-match": (
         Panel(
             "Texts and parses",

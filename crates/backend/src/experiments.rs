@@ -29,6 +29,7 @@ const PERMILLE_MAX: i64 = 1_000;
 const SAMPLES_MIN: i64 = 30;
 const SAMPLES_MAX: i64 = 1_000_000;
 const REASON_MAX: usize = 500;
+const NAME_RULE: &str = "Must have 1 to 64 characters: letters, digits, -, _ and ., no . in front.";
 
 /// State of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -42,6 +43,19 @@ pub enum ExperimentState {
     Stopped,
     /// A guardrail stopped it.
     RolledBack,
+}
+
+impl ExperimentState {
+    /// Its name in `/v1` and in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::RolledBack => "rolled_back",
+        }
+    }
 }
 
 /// Accounts that may take part.
@@ -70,7 +84,7 @@ pub struct ExperimentArm {
     #[schema(minimum = 1, maximum = 10_000, default = 1)]
     pub weight: u32,
     /// `zlib` or `zstd` with parameters, such as `zstd:level=3`: a context with these, to the end of the stream. Or
-    /// `shared-match`.
+    /// `shared-match`. Or `zstd:dict=ID`: `GET /dictionaries` offers this dictionary to the accounts of the arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub arm: Option<String>,
@@ -164,7 +178,7 @@ fn is_name(name: &str) -> bool {
 impl Check for NewExperiment {
     fn check(&self, faults: &mut FieldErrors) {
         if !is_name(&self.name) {
-            faults.add("name", "Must have 1 to 64 characters: letters, digits, -, _ and ., no . in front.");
+            faults.add("name", NAME_RULE);
         }
         if let Some(salt) = &self.salt {
             faults.text("salt", salt, 1, NAME_MAX);
@@ -180,7 +194,9 @@ impl Check for NewExperiment {
         faults.count("audience.platforms", self.audience.platforms.len(), 0, 5);
         faults.count("arms", self.arms.len(), 2, ARMS_MAX);
         for (at, arm) in self.arms.iter().enumerate() {
-            faults.text(&format!("arms[{at}].name"), &arm.name, 1, NAME_MAX);
+            if !is_name(&arm.name) {
+                faults.add(format!("arms[{at}].name"), NAME_RULE);
+            }
             faults.number(&format!("arms[{at}].weight"), arm.weight.into(), 1, WEIGHT_MAX);
             if self.arms[..at].iter().any(|other| other.name == arm.name) {
                 faults.add(format!("arms[{at}].name"), "Must differ from the names of the other arms.");
@@ -290,7 +306,7 @@ pub struct ExperimentReport {
     pub state: ExperimentState,
     /// Why it was stopped or rolled back.
     pub reason: Option<String>,
-    /// Nodes whose samples are in the figures.
+    /// Nodes that answered; samples of those that have ended are in the figures too.
     pub nodes: u32,
     /// Samples of all experiments that were dropped, because too many waited.
     pub samples_dropped: u64,
@@ -312,7 +328,8 @@ pub struct ExperimentArmReport {
 /// A metric of an arm, of which more is worse.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ExperimentMetric {
-    /// `wire_bytes` per dispatch, `cpu_ns` per dispatch, `wait_ms` for the socket per dispatch; shares: `resumes` of
+    /// `wire_bytes` per dispatch, `cpu_ns` per dispatch, `wait_ms` for the socket per dispatch, `delivery_us` from the
+    /// guild to the socket; shares: `resumes` of
     /// connections, `identifies` that are repetitions, `decode_faults` of connections.
     pub name: String,
     /// Samples of this arm.
@@ -343,7 +360,7 @@ pub enum ExperimentFault {
     #[error("Only a node that `guildhall serve` or `demo` runs has experiments.")]
     NotHere,
     /// There is none of this name.
-    #[error("There is no such experiment.")]
+    #[error("There is no experiment of this name: GET /v1/experiments lists them.")]
     Unknown,
     /// A field is wrong.
     #[error("{1}")]
@@ -360,7 +377,7 @@ impl From<ExperimentFault> for V1Error {
     fn from(fault: ExperimentFault) -> Self {
         match fault {
             ExperimentFault::NotHere => Self::conflict(fault.to_string()),
-            ExperimentFault::Unknown => Self::not_found("experiment"),
+            ExperimentFault::Unknown => Self::not_found("experiment: GET /v1/experiments lists them"),
             ExperimentFault::Field(field, message) => Self::field(field, message),
             ExperimentFault::Conflict(message) => Self::conflict(message),
             ExperimentFault::Store(error) => error.into(),
@@ -381,7 +398,7 @@ pub trait Experiments: Send + Sync + 'static {
     async fn stop(&self, name: &str, stop: ExperimentStop, by: &str) -> Result<ExperimentBody, ExperimentFault>;
     /// Removes one that does not run.
     async fn remove(&self, name: &str) -> Result<(), ExperimentFault>;
-    /// Its figures since the nodes started.
+    /// Its figures.
     async fn report(&self, name: &str) -> Result<ExperimentReport, ExperimentFault>;
 }
 
@@ -450,7 +467,7 @@ pub(super) async fn read(
 async fn find(v1: &V1, path: &Path) -> Result<ExperimentBody, V1Error> {
     let all = v1.in_time(v1.experiments.list()).await??;
     let found = all.into_iter().find(|of| of.name == path.text("experiment"));
-    found.ok_or_else(|| V1Error::not_found("experiment"))
+    found.ok_or_else(|| ExperimentFault::Unknown.into())
 }
 
 /// Changes an experiment
@@ -503,7 +520,7 @@ pub(super) async fn remove(_: Caller<LabScope>, State(v1): State<Arc<V1>>, path:
 
 /// Reports on an experiment
 ///
-/// Figures of all nodes since each of them started, with intervals that stay valid however often one looks.
+/// Figures of all nodes, of those that have ended too, with intervals that stay valid however often one looks.
 #[utoipa::path(get, path = "/v1/experiments/{experiment}/report", tag = "lab", params(("experiment" = String, Path)),
     responses((status = 200, body = ExperimentReport), (status = 404, body = V1Error)))]
 pub(super) async fn report(

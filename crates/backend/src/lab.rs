@@ -169,6 +169,9 @@ pub enum LabFault {
     /// It cannot be removed.
     #[error("It is served: withdraw it first, by POST /v1/lab/dictionaries/ID/withdraw.")]
     Served,
+    /// It cannot be removed.
+    #[error("A running experiment has it: stop that first, by POST /v1/experiments/NAME/stop.")]
+    Tried,
     /// The store failed, or other nodes changed the same all the time.
     #[error("The store failed: try again.")]
     Unavailable,

@@ -46,10 +46,10 @@ pub use prepared::PREPARE_BYTES_MIN;
 pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{
-    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
-    Dictionary, DictionaryId, DictionarySwitch, DictionaryUse, DictionaryUses, InflateHistory, KnownDictionary,
-    MessageInflater, PERMILLE_ALL, ParseDictionaryIdError, SharedWindow, StreamCompressor, StreamDecompressor,
-    Training, ZlibParams, ZstdParams, deflate_once, inflate_once,
+    Asker, BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
+    Dictionary, DictionaryId, DictionarySwitch, DictionaryTrials, DictionaryUse, DictionaryUses, InflateHistory,
+    KnownDictionary, MessageInflater, PERMILLE_ALL, ParseDictionaryIdError, SharedWindow, StreamCompressor,
+    StreamDecompressor, Training, TriedOffer, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 #[cfg(feature = "stream")]
 pub use upgrade::{GateStats, Upgrade, UpgradeGate};

@@ -1,7 +1,7 @@
 //! Installed dictionaries: those of the folder, and those that the lab's API stages, serves and withdraws.
 //!
 //! Owns        their table in the store, which all nodes of a cluster share, and the sets of this node that follow from
-//!             it: of the HTTP server, the partitions and the lab.
+//!             it: of the HTTP server, the partitions and the lab; those that running experiments try.
 //! Invariants  I1 a change is durable before this node serves by it. I2 a node of a cluster reads the table every
 //!             `READ_EVERY`: each node follows a change within a second. (test `two_nodes_follow_one_table`)
 //!             I3 running connections keep their dictionary, whatever becomes of it.
@@ -113,6 +113,8 @@ struct Inner {
     offered: DictionarySwitch,
     shared: SharedDictionaries,
     loaded: Mutex<Loaded>,
+    /// Of running experiments: connections may begin with them, and no list has them but that of an experiment.
+    tried: Mutex<Vec<DictionaryId>>,
     /// One installation at a time.
     installing: tokio::sync::Mutex<()>,
 }
@@ -159,6 +161,7 @@ impl InstalledDictionaries {
             offered: DictionarySwitch::default(),
             shared: SharedDictionaries::default(),
             loaded: Mutex::default(),
+            tried: Mutex::default(),
             installing: tokio::sync::Mutex::default(),
         };
         let installed = Self(Arc::new(inner));
@@ -183,6 +186,40 @@ impl InstalledDictionaries {
 
     fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tried(&self) -> MutexGuard<'_, Vec<DictionaryId>> {
+        self.0.tried.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Running experiments try these dictionaries, and no others.
+    ///
+    /// # Errors
+    /// The store fails: it is done at the next change of the table.
+    pub async fn try_out(&self, ids: Vec<DictionaryId>) -> Result<(), StoreError> {
+        if std::mem::replace(&mut *self.tried(), ids.clone()) == ids {
+            return Ok(());
+        }
+        // Another node may have staged them this moment.
+        let record = self.0.store.record(TABLE.0, TABLE.1).await?;
+        self.install(record).await
+    }
+
+    /// Encoding of a dictionary that an experiment may try.
+    ///
+    /// # Errors
+    /// The node does not have it, or it is withdrawn: the text says what to do.
+    pub fn can_try(&self, id: DictionaryId) -> Result<Encoding, String> {
+        let loaded = self.loaded();
+        let Some(known) = loaded.all.find(id) else {
+            return Err(format!("There is no dictionary {id}: stage it first, by `guildhall lab dictionary stage`."));
+        };
+        match loaded.table.find(id).map(|entry| entry.state) {
+            Some(State::Withdrawn) => Err(format!(
+                "The dictionary {id} is withdrawn: remove it by `guildhall lab dictionary remove`, and stage it again."
+            )),
+            Some(State::Staged | State::Served) | None => Ok(known.encoding),
+        }
     }
 
     /// Follows the changes of other nodes.
@@ -218,12 +255,18 @@ impl InstalledDictionaries {
             self.loaded().record = record;
             return Ok(());
         };
-        let before = self.all();
+        let (before, tried) = (self.all(), self.tried().clone());
         let (mut all, mut offered) = (Vec::new(), Vec::new());
         for entry in table.dictionaries.iter().rev() {
             let Some(mut known) = self.load(entry, &before).await? else { continue };
             known.permille = entry.permille;
-            offered.extend((entry.state == State::Served).then(|| known.clone()));
+            match entry.state {
+                State::Served => offered.push(known.clone()),
+                State::Staged if tried.contains(&known.dictionary.id()) => {
+                    offered.push(KnownDictionary { permille: 0, ..known.clone() });
+                }
+                State::Staged | State::Withdrawn => {}
+            }
             all.push(known);
         }
         let of_folder = self.0.folder.iter().filter(|known| table.find(known.dictionary.id()).is_none());
@@ -390,9 +433,12 @@ impl InstalledDictionaries {
     /// such dictionary.
     ///
     /// # Errors
-    /// It is served, or the store fails.
+    /// It is served, an experiment tries it, or the store fails.
     pub async fn remove(&self, id: &str) -> Result<bool, LabFault> {
         let Ok(parsed) = id.parse::<DictionaryId>() else { return Ok(false) };
+        if self.tried().contains(&parsed) {
+            return Err(LabFault::Tried);
+        }
         let is_in_folder = self.0.folder.find(parsed).is_some();
         let is_removed = self
             .change(|table| match table.find(parsed) {

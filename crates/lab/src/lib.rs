@@ -38,4 +38,4 @@ pub use tables::{TABLES_SEED, train_tables};
 pub use traffic::{TrafficKind, scope_of};
 pub use train::{SIZES, Trained, train};
 pub use tune::{Trial, front, grid, measure, published, random, svg, table};
-pub use watch::{Alarm, Metric, MetricReport, Watch, WatchParams, WatchSums};
+pub use watch::{Alarm, Metric, MetricReport, ProcessSums, Watch, WatchParams, WatchSums};

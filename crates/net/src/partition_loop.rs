@@ -190,10 +190,12 @@ impl PartitionLoop {
     fn pass_to_relay(&mut self, now: Now, message: GuildMessage, delivery: Delivery) {
         let GuildMessage { handed_over_at, message, trace } = message;
         let kind = Kind::of_relay(&message.message);
+        self.sockets.handed_over_at = Some(handed_over_at);
         match trace {
             None => self.partition.handle_guild(now, message, delivery, &mut self.sockets),
             Some(trace) => self.pass_traced(now, message, delivery, (&trace, handed_over_at)),
         }
+        self.sockets.handed_over_at = None;
         self.timer.handled(kind);
     }
 

@@ -85,6 +85,8 @@ pub struct Sockets {
     transfers: Vec<Transfer>,
     /// `nanos` counts from here.
     started: Instant,
+    /// Time at which a guild handed over the message that is handled now.
+    pub handed_over_at: Option<Instant>,
     /// Traced events of this turn.
     pub watch: WriteWatch,
 }
@@ -107,6 +109,7 @@ impl Sockets {
             shortfalls: Vec::new(),
             transfers: Vec::new(),
             started: Instant::now(),
+            handed_over_at: None,
             watch: WriteWatch::default(),
         }
     }
@@ -244,6 +247,10 @@ fn written(result: io::Result<usize>) -> Option<Result<usize, Closed>> {
 impl Transport for Sockets {
     fn nanos(&self) -> Option<u64> {
         Some(self.started.elapsed().as_nanos() as u64)
+    }
+
+    fn handed_over_ns(&self) -> Option<u64> {
+        Some(self.handed_over_at?.saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     fn note_account(&mut self, conn: SlotKey, user_id: UserId) {

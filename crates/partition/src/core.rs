@@ -190,15 +190,21 @@ impl Core {
         if matches!(conn.phase, Phase::Closing) {
             return;
         }
+        let mut unread = None;
         match sender {
             CloseSender::Node => self.counters.closed_by_us.count(code),
             CloseSender::Client => {
                 self.counters.closed_by_clients.count(code);
                 if Trial::is_decode_fault(code) {
                     conn.sent.fail_trial();
+                    unread = conn.codec.dictionary().filter(|_| matches!(conn.phase, Phase::AwaitingIdentify));
                 }
             }
         }
+        if let Some(dictionary) = unread {
+            self.count_unreadable(dictionary);
+        }
+        let Some(conn) = self.conns.get_mut(key) else { return };
         turn.link.note_close(key, code, sender);
         conn.phase = Phase::Closing;
         conn.timing.begin_phase(turn.now.instant);

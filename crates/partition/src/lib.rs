@@ -13,6 +13,7 @@ mod core;
 mod counters;
 mod deadlines;
 mod deflate;
+mod dictionary_trial;
 mod experiments;
 mod flush_queue;
 mod guilds;
@@ -51,6 +52,7 @@ pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use context_budget::{ContextBudget, ContextMoves, MeanAudience, Why};
 pub use counters::{Closes, Counters};
+pub use dictionary_trial::{DictionaryOffers, ListRequests, TriedDictionaries};
 pub use experiments::{
     Audience, EXPERIMENT_ARMS_MAX, EXPERIMENTS_MAX, Experiment, ExperimentError, Experiments, SLOTS, Subject,
 };

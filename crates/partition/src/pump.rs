@@ -104,6 +104,11 @@ impl Core {
             return;
         };
         let Some(conn) = self.conns.get_mut(conn_key) else { return };
+        if let Some(trial) = conn.sent.trial_mut()
+            && session.pending_ready.is_none()
+        {
+            trial.await_delivery(seq, turn.link.handed_over_ns());
+        }
         if conn.codec.shares_search() && !conn.send.is_blocked() {
             dispatch.count_recipient(session.encoding, redaction);
         }
@@ -264,6 +269,9 @@ impl Core {
             Ok(Pumped::Drained) => {
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.send.unblock();
+                    if let Some(trial) = conn.sent.trial_mut().filter(|trial| trial.awaits_delivery()) {
+                        trial.delivered(conn.cursor.next_seq(), turn.link.nanos());
+                    }
                     if matches!(conn.phase, Phase::Closing) {
                         turn.link.finish(key);
                     }

@@ -92,6 +92,12 @@ pub trait Transport {
         None
     }
 
+    /// Time at which a guild handed over the message that is handled now, on the clock of `nanos`. None: no message of
+    /// a guild is handled.
+    fn handed_over_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// A relay begins to encode an event's body, once per audience and not per recipient: for traces.
     fn encode_begins(&mut self) {}
 

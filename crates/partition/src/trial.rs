@@ -12,13 +12,14 @@
 
 use crate::{
     core::Core,
+    dictionary_trial::{ListRequests, TriedDictionaries},
     experiments::{Experiments, Subject},
     partition::Partition,
     session_reports::platform_name,
     transport::Transport,
     turn::Turn,
 };
-use guildhall_codec::ContextPool;
+use guildhall_codec::{ContextPool, DictionaryId};
 use guildhall_model::AccountKind;
 use guildhall_stdx::{Instant, Now, SlotKey};
 use std::{
@@ -58,6 +59,8 @@ pub struct RunningExperiment {
     pub id: u64,
     /// In the order of the arms of its `Experiment`.
     pub arms: Vec<ArmStream>,
+    /// Of an experiment whose arms differ in the dictionary. Its streams are written as the node's settings have it.
+    pub dictionaries: Option<TriedDictionaries>,
 }
 
 /// The running experiments of a node. Partitions share it.
@@ -66,13 +69,27 @@ pub struct ExperimentTable {
     experiments: Experiments,
     running: Vec<RunningExperiment>,
     samples: SampleQueue,
+    requests: ListRequests,
 }
 
 impl ExperimentTable {
     /// `running` has the streams of `experiments`, in the same order.
     #[must_use]
-    pub fn new(experiments: Experiments, running: Vec<RunningExperiment>, samples: SampleQueue) -> Self {
-        Self { experiments, running, samples }
+    pub fn new(
+        experiments: Experiments,
+        running: Vec<RunningExperiment>,
+        (samples, requests): (SampleQueue, ListRequests),
+    ) -> Self {
+        Self { experiments, running, samples, requests }
+    }
+
+    /// The experiments that a session takes part in, each with its arm, both by their positions.
+    pub(crate) fn assign<'a>(&'a self, subject: &Subject<'a>) -> impl Iterator<Item = (usize, usize)> + 'a {
+        self.experiments.assign(subject)
+    }
+
+    pub(crate) fn samples(&self) -> &SampleQueue {
+        &self.samples
     }
 
     /// The running experiments.
@@ -115,6 +132,10 @@ pub enum SampleOf {
         timed_ns: u64,
         /// Time for which dispatches waited for the socket, milliseconds.
         waited_ms: u64,
+        /// Events whose delivery was timed.
+        delivered: u32,
+        /// Nanoseconds from their guilds to the socket.
+        delivered_ns: u64,
     },
     /// The connection ended: it was not sampled before, or its stream could not be decoded.
     Ended {
@@ -138,7 +159,7 @@ impl SampleQueue {
         self.0.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, sample: Sample) {
+    pub(crate) fn push(&self, sample: Sample) {
         let mut samples = self.lock();
         if samples.len() < SAMPLES_MAX {
             samples.push_back(sample);
@@ -171,6 +192,10 @@ pub struct Trial {
     /// Bytes of frames before the trial.
     wire_bytes_before: u64,
     waited_ms: u64,
+    /// Seq of the event whose delivery is timed, and the time at which its guild handed it over.
+    awaited: Option<(u64, u64)>,
+    delivered: u32,
+    delivered_ns: u64,
     sent: (u64, u64, u32, u64),
     is_sampled: bool,
     has_failed: bool,
@@ -196,7 +221,29 @@ impl Trial {
     fn sample(&mut self) {
         self.is_sampled = true;
         let (dispatches, wire_bytes, timed, timed_ns) = self.sent;
-        self.push(SampleOf::Sent { dispatches, wire_bytes, timed, timed_ns, waited_ms: self.waited_ms });
+        let Self { waited_ms, delivered, delivered_ns, .. } = *self;
+        self.push(SampleOf::Sent { dispatches, wire_bytes, timed, timed_ns, waited_ms, delivered, delivered_ns });
+    }
+
+    /// The session was given an event of a guild. Its delivery is timed unless that of an earlier one is.
+    pub(crate) fn await_delivery(&mut self, seq: u64, handed_over_ns: Option<u64>) {
+        if self.awaited.is_none() && !self.is_sampled {
+            self.awaited = handed_over_ns.map(|ns| (seq, ns));
+        }
+    }
+
+    pub(crate) fn awaits_delivery(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// The socket has taken all dispatches before `next_seq`.
+    pub(crate) fn delivered(&mut self, next_seq: u64, now_ns: Option<u64>) {
+        let (Some((seq, since_ns)), Some(now_ns)) = (self.awaited, now_ns) else { return };
+        if seq < next_seq {
+            self.awaited = None;
+            self.delivered += 1;
+            self.delivered_ns += now_ns.saturating_sub(since_ns);
+        }
     }
 
     /// The socket has room again, for which dispatches have waited since then.
@@ -233,8 +280,8 @@ impl Drop for Trial {
 }
 
 impl Core {
-    /// A connection begins to serve a session: it takes part in the first experiment that has the session and whose
-    /// arms all could write its stream. Called before the first dispatch.
+    /// A connection begins to serve a session: it takes part in the first experiment with dictionaries that has it, or
+    /// in the first that has the session and whose arms all could write its stream. Called before the first dispatch.
     pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, first_seq: u64, is_resume: bool) {
         let Some(table) = self.experiments.clone() else { return };
         let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };
@@ -246,10 +293,13 @@ impl Core {
             is_bot: session.kind() == AccountKind::Bot,
             guild_ids: &guild_ids,
         };
-        let fits = |arms: &[ArmStream]| arms.iter().all(|arm| self.matchers.can_write(compressor, arm));
-        let assigned = table.experiments.assign(&subject);
-        let found = assigned.filter_map(|(at, arm)| Some((table.running.get(at)?, arm))).find(|(of, _)| fits(&of.arms));
-        let Some((RunningExperiment { id, arms }, arm)) = found else { return };
+        let fits = |of: &RunningExperiment| {
+            of.dictionaries.is_none() && of.arms.iter().all(|arm| self.matchers.can_write(compressor, arm))
+        };
+        let by_dictionary = table.requests.begin(&table, &subject, (conn.codec.encoding(), conn.codec.dictionary()));
+        let by_stream = || table.assign(&subject).find(|(at, _)| table.running.get(*at).is_some_and(fits));
+        let Some((at, arm)) = by_dictionary.or_else(by_stream) else { return };
+        let Some(RunningExperiment { id, arms, .. }) = table.running.get(at) else { return };
         if let (Some(stream), Some(compressor)) = (arms.get(arm), conn.codec.compressor_mut()) {
             self.matchers.take_arm(compressor, stream);
         }
@@ -261,12 +311,24 @@ impl Core {
             first_seq,
             wire_bytes_before: conn.sent.wire_bytes(),
             waited_ms: 0,
+            awaited: None,
+            delivered: 0,
+            delivered_ns: 0,
             sent: (0, 0, 0, 0),
             is_sampled: false,
             has_failed: false,
         };
         trial.push(SampleOf::Began { account_id: subject.account_id, is_resume });
         conn.sent.set_trial(trial);
+    }
+}
+
+impl Core {
+    /// A client closed a connection that serves no session, for data that it could not read.
+    pub(crate) fn count_unreadable(&self, dictionary: DictionaryId) {
+        if let Some(table) = &self.experiments {
+            table.requests.unreadable(table, dictionary);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Doors       `router`: `/dictionaries` lists them, `/dictionaries/{id}` is the dictionary itself.
 //! Invariants  the bytes of an id never change, because the id is their hash: caches may keep them for ever. The list
 //!             has what is offered to everybody; with a token, also what is offered to a share of the accounts that
-//!             has this one.
+//!             has this one, and what an experiment offers this account instead.
 //! Price       the bytes need no token: a dictionary has nothing of users (docs/security.md).
 
 use crate::{error::ApiError, middleware::optional_account, state::Api};
@@ -16,7 +16,7 @@ use axum::{
     routing::get,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use guildhall_codec::{Dictionaries, DictionaryId};
+use guildhall_codec::{Asker, Dictionaries, DictionaryId, DictionarySwitch};
 use guildhall_http_kit::Peer;
 use guildhall_http_kit::entity_tag::names;
 use serde::Serialize;
@@ -42,8 +42,7 @@ struct Listed {
 }
 
 /// What this client may use, the preferred one of an encoding first.
-fn listed(dictionaries: &Dictionaries, account_id: Option<u64>) -> Vec<Listed> {
-    let offered = dictionaries.iter().filter(|known| known.is_offered_to(account_id));
+fn listed(dictionaries: &DictionarySwitch, asker: Option<Asker>) -> Vec<Listed> {
     let entry = |known: &guildhall_codec::KnownDictionary| Listed {
         id: known.dictionary.id().to_string(),
         encoding: known.encoding.name(),
@@ -52,7 +51,7 @@ fn listed(dictionaries: &Dictionaries, account_id: Option<u64>) -> Vec<Listed> {
         sha256: known.dictionary.sha256().iter().map(|byte| format!("{byte:02x}")).collect(),
         path: format!("/dictionaries/{}", known.dictionary.id()),
     };
-    offered.map(entry).collect()
+    dictionaries.offered_to(asker).iter().map(entry).collect()
 }
 
 /// What there is may change: the answer is not to be kept.
@@ -60,8 +59,8 @@ async fn list(State(api): State<Arc<Api>>, request: Request) -> Response {
     let peer = Peer::address_in(request.extensions());
     let mut response = match optional_account(&api, peer, request.headers()).await {
         Ok(account) => {
-            let account_id = account.map(|user| user.id.get());
-            Json(listed(&api.dictionaries.current(), account_id)).into_response()
+            let asker = account.map(|user| Asker { account_id: user.id.get(), is_bot: user.bot });
+            Json(listed(&api.dictionaries, asker)).into_response()
         }
         Err(refused) => refused.into_response(),
     };
@@ -164,15 +163,21 @@ mod tests {
     #[test]
     fn the_list_has_what_the_account_may_use() {
         let mut known = known();
-        let entries = listed(&Dictionaries::new(vec![known.clone()]).unwrap(), None);
+        let switch = |known: &KnownDictionary| {
+            let switch = DictionarySwitch::default();
+            switch.set(Dictionaries::new(vec![known.clone()]).unwrap());
+            switch
+        };
+        let entries = listed(&switch(&known), None);
         assert_eq!((entries[0].encoding, entries.len()), ("etf", 1));
         assert_eq!(entries[0].path, format!("/dictionaries/{}", known.dictionary.id()));
         known.permille = 500;
         let inside = (0..).find(|account_id| known.is_offered_to(Some(*account_id))).unwrap();
         let outside = (0..).find(|account_id| !known.is_offered_to(Some(*account_id))).unwrap();
-        let all = Dictionaries::new(vec![known]).unwrap();
+        let all = switch(&known);
         for (account_id, count) in [(None, 0), (Some(inside), 1), (Some(outside), 0)] {
-            assert_eq!(listed(&all, account_id).len(), count, "{account_id:?}");
+            let asker = account_id.map(|account_id| Asker { account_id, is_bot: false });
+            assert_eq!(listed(&all, asker).len(), count, "{account_id:?}");
         }
     }
 }

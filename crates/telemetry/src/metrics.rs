@@ -3,14 +3,15 @@
 //! Owns        the names, the help texts, and where they are served (`Listener`).
 //! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when
 //!             somebody asks. M2 labels come from closed sets: close codes, kinds of contexts, guild workers, message
-//!             types, dispatch types. No ids, names, or addresses. M3 both formats are accepted by strict parsers
-//!             (tests in `conformance/metrics`).
+//!             types, dispatch types; and experiments, which operators name. No ids, names of users, or addresses. M3
+//!             both formats are accepted by strict parsers (tests in `conformance/metrics`).
 //! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, and 300 bytes per dispatch type,
 //!             codec and encoding that was sent, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
 mod bill;
 mod cluster;
+mod experiments;
 mod exposition;
 mod loops;
 mod process;
@@ -29,6 +30,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+pub use experiments::{ArmFigures, EXPERIMENTS_SHOWN, ExperimentFigures};
 use exposition::Exposition;
 use guildhall_accounting::{DurationsSnapshot, LoopReport, Reading, report::Owner};
 use guildhall_codec::{ContextPool, ContextStats};
@@ -87,6 +89,8 @@ pub struct Metrics {
     pub contexts: ContextPool,
     /// Cost of the same traffic in other codecs.
     pub bill: Bill,
+    /// Reads the figures of experiments.
+    pub experiments: Arc<dyn Fn() -> ExperimentFigures + Send + Sync>,
     /// Limits on IDENTIFY.
     pub gate: Arc<IdentifyGate>,
     /// The last estimate of memory.
@@ -197,6 +201,7 @@ impl Metrics {
             http: self.http.state(),
             contexts: self.contexts.stats(),
             bill: self.bill.clone(),
+            experiments: (self.experiments)(),
             owners: self.owners.last(),
             mailboxes: self.node.mailbox_places_taken(),
             loops: self.loop_reports(),
@@ -229,6 +234,7 @@ struct Snapshot {
     http: HttpState,
     contexts: ContextStats,
     bill: Bill,
+    experiments: ExperimentFigures,
     owners: Arc<[Owner]>,
     mailboxes: Vec<usize>,
     loops: Vec<LoopReport>,
@@ -278,6 +284,7 @@ impl Snapshot {
         self.deliveries(out, &sum, &latency)?;
         self.sent(out)?;
         self.bill(out)?;
+        self.experiments(out)?;
         self.guilds(out, &sum)?;
         self.cluster(out)?;
         self.loops(out)?;

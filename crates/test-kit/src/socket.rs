@@ -311,6 +311,11 @@ impl Transport for FakeLink {
         Some(1_000 * self.clock_reads.get())
     }
 
+    /// Every message is handed over when it is handled.
+    fn handed_over_ns(&self) -> Option<u64> {
+        Some(1_000 * self.clock_reads.get())
+    }
+
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }

@@ -1,16 +1,20 @@
 //! The dictionaries of a node, by id, and the share of accounts that each is offered to.
 //!
-//! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set.
+//! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set; what an account is
+//!             offered of it.
 //! Invariants  R1 an id has the same bytes and encoding for the lifetime of a set. A set is immutable: a node
 //!             with other dictionaries gets another set. R2 an account that a share has stays in it while the share
 //!             grows (test `r2_*`).
 //! Limits      `DICTIONARIES_MAX`.
-//! Not here    files, HTTP, the store.
+//! Not here    files, HTTP, the store; which account an experiment offers which dictionary (`DictionaryTrials`).
 
 use super::{Dictionary, DictionaryId};
 use crate::Encoding;
 use sha2::{Digest as _, Sha256};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// A node needs one per encoding, and a few older ones for clients that have them.
 pub const DICTIONARIES_MAX: usize = 64;
@@ -74,20 +78,79 @@ impl Dictionaries {
     }
 }
 
+/// An account that requests the list of its dictionaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Id of the account.
+    pub account_id: u64,
+    /// The account is a bot.
+    pub is_bot: bool,
+}
+
+/// What an experiment lists for an account, in place of the node's own list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedOffer {
+    /// Entries of this encoding are concerned, and no others.
+    pub encoding: Encoding,
+    /// The only entry. None: the entries of the node's own list that are not in `withheld`.
+    pub only: Option<DictionaryId>,
+    /// All dictionaries of the experiment.
+    pub withheld: Vec<DictionaryId>,
+}
+
+/// Experiments with dictionaries.
+pub trait DictionaryTrials: fmt::Debug + Send + Sync {
+    /// What they list for this account, which requests the list now: at most one offer per encoding.
+    fn offers(&self, asker: Asker) -> Vec<TriedOffer>;
+}
+
 /// The set of a running node, which it replaces as a whole. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct DictionarySwitch(Arc<RwLock<Dictionaries>>);
+pub struct DictionarySwitch(Arc<RwLock<Switch>>);
+
+#[derive(Clone, Debug, Default)]
+struct Switch {
+    dictionaries: Dictionaries,
+    trials: Option<Arc<dyn DictionaryTrials>>,
+}
 
 impl DictionarySwitch {
     /// The set that connections from now on find.
     pub fn set(&self, dictionaries: Dictionaries) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = dictionaries;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).dictionaries = dictionaries;
     }
 
     /// The set.
     #[must_use]
     pub fn current(&self) -> Dictionaries {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).dictionaries.clone()
+    }
+
+    /// Experiments decide from now on what their accounts are offered.
+    pub fn set_trials(&self, trials: Arc<dyn DictionaryTrials>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).trials = Some(trials);
+    }
+
+    /// What a client may use, the preferred one of an encoding first. None: its account is not known.
+    #[must_use]
+    pub fn offered_to(&self, asker: Option<Asker>) -> Vec<KnownDictionary> {
+        let Switch { dictionaries, trials } = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let offers = match (&trials, asker) {
+            (Some(trials), Some(asker)) => trials.offers(asker),
+            _ => Vec::new(),
+        };
+        let account_id = asker.map(|asker| asker.account_id);
+        let is_offered = |known: &&KnownDictionary| {
+            let id = known.dictionary.id();
+            match offers.iter().find(|offer| offer.encoding == known.encoding) {
+                Some(TriedOffer { only: Some(only), .. }) => *only == id,
+                Some(TriedOffer { only: None, withheld, .. }) => {
+                    !withheld.contains(&id) && known.is_offered_to(account_id)
+                }
+                None => known.is_offered_to(account_id),
+            }
+        };
+        dictionaries.iter().filter(is_offered).cloned().collect()
     }
 }
 
@@ -110,6 +173,43 @@ mod tests {
             assert!(members.len().abs_diff(expected) <= 300, "{permille}: {} accounts", members.len());
             assert_eq!(known.is_offered_to(None), permille == PERMILLE_ALL);
             members_before = members;
+        }
+    }
+
+    #[derive(Debug)]
+    struct Trials(Vec<TriedOffer>);
+
+    impl DictionaryTrials for Trials {
+        fn offers(&self, asker: Asker) -> Vec<TriedOffer> {
+            if asker.account_id == 7 { self.0.clone() } else { Vec::new() }
+        }
+    }
+
+    #[test]
+    fn an_experiment_decides_for_its_accounts_and_its_encoding() {
+        let made = |seed: usize, encoding: Encoding, permille: u16| {
+            let samples: Vec<String> = (0..900).map(|n| format!("{{\"a\":{n},\"name\":\"u{}\"}}", n * seed)).collect();
+            let dictionary = Arc::new(Dictionary::train(&samples, 4096).unwrap());
+            KnownDictionary { encoding, dictionary, permille }
+        };
+        let tried = made(7, Encoding::Json, 0);
+        let (old, etf) = (made(11, Encoding::Json, PERMILLE_ALL), made(13, Encoding::Etf, PERMILLE_ALL));
+        let [tried_id, old_id, etf_id] = [&tried, &old, &etf].map(|known| known.dictionary.id());
+        let switch = DictionarySwitch::default();
+        switch.set(Dictionaries::new(vec![tried, old, etf]).unwrap());
+        let listed = |account_id: Option<u64>| -> Vec<DictionaryId> {
+            let asker = account_id.map(|account_id| Asker { account_id, is_bot: false });
+            switch.offered_to(asker).iter().map(|known| known.dictionary.id()).collect()
+        };
+        assert_eq!(listed(Some(7)), [old_id, etf_id], "no experiment");
+        for (only, withheld, expected) in [
+            (Some(tried_id), vec![tried_id], vec![tried_id, etf_id]),
+            (None, vec![tried_id], vec![old_id, etf_id]),
+            (None, vec![tried_id, old_id], vec![etf_id]),
+        ] {
+            switch.set_trials(Arc::new(Trials(vec![TriedOffer { encoding: Encoding::Json, only, withheld }])));
+            assert_eq!(listed(Some(7)), expected);
+            assert_eq!((listed(Some(8)), listed(None)), (vec![old_id, etf_id], vec![old_id, etf_id]));
         }
     }
 }

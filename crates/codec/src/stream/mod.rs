@@ -24,7 +24,10 @@ mod zstd_dict;
 pub(crate) mod zstd_sys;
 
 pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
-pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, DictionarySwitch, KnownDictionary, PERMILLE_ALL};
+pub use dictionaries::{
+    Asker, DICTIONARIES_MAX, Dictionaries, DictionarySwitch, DictionaryTrials, KnownDictionary, PERMILLE_ALL,
+    TriedOffer,
+};
 pub use dictionary::{
     DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, Training,
 };

@@ -100,13 +100,15 @@ impl Routes<'_> {
     }
 
     fn metrics(&self, unserved: &Arc<Unserved>, rest_account: &Arc<RestAccount>) -> Metrics {
-        let Parts { store, shared, server, files, node, .. } = self.parts;
+        let Parts { store, shared, server, files, node, experiments, .. } = self.parts;
+        let experiments = experiments.clone();
         Metrics {
             partitions: server.partitions(),
             http: server.http_watch(),
             node: node.clone(),
             contexts: shared.contexts.clone(),
             bill: shared.bill.clone(),
+            experiments: Arc::new(move || experiments.figures()),
             gate: server.identify_gate(),
             owners: MemoryOwners::default(),
             files: files.clone(),

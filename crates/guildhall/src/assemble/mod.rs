@@ -183,7 +183,12 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
         Arc::new(PartitionSink(server.partitions())),
         membership,
     );
-    let experiments = NodeExperiments::new(node.clone(), server.partitions(), shared.contexts.clone(), streams);
+    let experiments = NodeExperiments::new(
+        node.clone(),
+        server.partitions(),
+        (shared.contexts.clone(), streams),
+        shared.dictionaries.clone(),
+    );
     Ok((Parts { ports, clock, store, shared, server, files, node, experiments }, bill_worker))
 }
 

@@ -5,7 +5,8 @@
 //! Doors       `NodeExperiments::start`; the trait `Experiments` for `/v1/experiments`.
 //! Invariants  P1 a change is made of the record as it is stored: no change undoes another one. P2 a node obeys a
 //!             change when it hears of it on the bus, and within `READ_EVERY` in any case. P3 a guardrail's alarm ends
-//!             the experiment on all nodes, once.
+//!             the experiment on all nodes, once. P4 each node has the sums of all, at most `SHARE_EVERY` and the time
+//!             of an answer old; that with the lowest number tests them.
 //! Limits      `CHANGES_TRIED_MAX`; `RECONNECTS_PER_S` clients are sent op 7 per second and node, for at most
 //!             `RECONNECT_MAX`.
 //! Not here    rules of the record: `stored`. Streams and samples: `guildhall-partition`. The test: `guildhall-lab`.
@@ -16,19 +17,22 @@ mod stored;
 
 pub(crate) use judge::Judge;
 
+use crate::installed::InstalledDictionaries;
 use async_trait::async_trait;
 use guildhall_backend::{
     ExperimentArmReport, ExperimentBody, ExperimentChange, ExperimentComparison, ExperimentFault, ExperimentMetric,
     ExperimentReport, ExperimentStop, Experiments, NewExperiment,
 };
 use guildhall_codec::ContextPool;
-use guildhall_lab::{MetricReport, Verdict, WatchParams, WatchSums};
+use guildhall_lab::{MetricReport, ProcessSums, Verdict, WatchParams};
+use guildhall_model::GuildId;
 use guildhall_net::Partitions;
 use guildhall_node::{Membership, Node, PeerQuestion};
 use guildhall_partition::{
-    ArmStream, ExperimentTable, Experiments as Assignment, RunningExperiment, SampleQueue, StreamCodec,
+    DictionaryOffers, ExperimentTable, Experiments as Assignment, RunningExperiment, SampleQueue, StreamCodec,
 };
 use guildhall_store::StoreError;
+use guildhall_telemetry::metrics::{ArmFigures, EXPERIMENTS_SHOWN, ExperimentFigures};
 use judge::Watches;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -36,8 +40,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
-use stored::{Document, Stored, check_containers, plan_of, stream_of};
-use tokio::{task::JoinHandle, time::Instant};
+use stored::{Document, Stored, check_audience, check_containers, dictionaries_of, plan_of, stream_of};
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
 
 /// The record.
 const KIND: &str = "experiments";
@@ -45,6 +52,8 @@ const RECORD: &[u8] = b"all";
 const CHANGES_TRIED_MAX: usize = 16;
 /// A node of a cluster reads the record so often. A node alone makes all changes itself.
 const READ_EVERY: Duration = Duration::from_millis(500);
+/// A node of a cluster requests the sums of the others so often.
+const SHARE_EVERY: Duration = Duration::from_secs(2);
 /// Clients of an ended experiment that are sent op 7, of a node.
 const RECONNECTS_PER_S: usize = 200;
 const RECONNECT_TICK: Duration = Duration::from_millis(50);
@@ -59,14 +68,14 @@ impl PeerQuestion for Changed {
     type Answer = ();
 }
 
-/// Question to a node: the sums of its samples.
+/// Question to a node: the sums that it has of an experiment, and its samples that were dropped.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct SumsOf(u64);
 
 impl PeerQuestion for SumsOf {
-    const KIND: &'static str = "experiment-sums";
+    const KIND: &'static str = "experiment-sums-by-process";
     /// None: it has none.
-    type Answer = Option<(WatchSums, u64)>;
+    type Answer = Option<(ProcessSums, u64)>;
 }
 
 /// The experiments of this node. Clones share them.
@@ -80,6 +89,8 @@ struct Inner {
     streams: StreamCodec,
     samples: SampleQueue,
     watches: Watches,
+    dictionaries: InstalledDictionaries,
+    offers: DictionaryOffers,
     /// The record as this node obeys it, with the streams of its arms.
     obeyed: Mutex<Obeyed>,
     /// One reading at a time, so that an earlier one is never obeyed after a later one.
@@ -90,16 +101,16 @@ struct Inner {
 struct Obeyed {
     bytes: Option<Vec<u8>>,
     document: Document,
-    /// Streams of the arms of running experiments, by the experiment's number.
-    streams: Vec<(u64, Vec<ArmStream>)>,
+    /// Running experiments that this node takes part in.
+    running: Vec<RunningExperiment>,
 }
 
-/// Obeys changes of the record until it is dropped.
-pub(crate) struct Following(JoinHandle<()>);
+/// Obeys changes of the record, and shares sums with other nodes, until it is dropped.
+pub(crate) struct Following(Vec<JoinHandle<()>>);
 
 impl Drop for Following {
     fn drop(&mut self) {
-        self.0.abort();
+        self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -118,9 +129,19 @@ fn params_of(body: &ExperimentBody) -> WatchParams {
 
 impl NodeExperiments {
     /// Of a node whose new connections have these streams. Nothing runs before `follow`.
-    pub fn new(node: Node, partitions: Partitions, contexts: ContextPool, streams: StreamCodec) -> Self {
-        let (samples, watches, obeyed, reading) = Default::default();
-        Self(Arc::new(Inner { node, partitions, contexts, streams, samples, watches, obeyed, reading }))
+    pub fn new(
+        node: Node,
+        partitions: Partitions,
+        (contexts, streams): (ContextPool, StreamCodec),
+        dictionaries: InstalledDictionaries,
+    ) -> Self {
+        let (samples, obeyed, reading) = Default::default();
+        let watches = Watches::new(node.membership().map_or(0, |membership| membership.reporter().process));
+        let offers = DictionaryOffers::default();
+        dictionaries.offered().set_trials(Arc::new(offers.clone()));
+        let inner =
+            Inner { node, partitions, contexts, streams, samples, watches, dictionaries, offers, obeyed, reading };
+        Self(Arc::new(inner))
     }
 
     /// The work of the thread that judges samples.
@@ -134,11 +155,41 @@ impl NodeExperiments {
     /// The store cannot be read.
     pub async fn follow(&self) -> Result<Following, StoreError> {
         self.read().await?;
+        let this = self.clone();
+        let mut tasks = vec![tokio::spawn(async move { this.run().await })];
         if let Some(membership) = self.0.node.membership() {
             self.answer_others(membership);
+            let (this, membership) = (self.clone(), membership.clone());
+            tasks.push(tokio::spawn(async move { this.share(&membership).await }));
         }
-        let this = self.clone();
-        Ok(Following(tokio::spawn(async move { this.run().await })))
+        Ok(Following(tasks))
+    }
+
+    /// Takes the sums of the other nodes, and tests them if this node has the lowest number.
+    async fn share(&self, membership: &Arc<Membership>) {
+        let mut ticks = tokio::time::interval(SHARE_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let own = membership.number();
+            self.0.watches.set_judge(membership.numbers().into_iter().all(|other| own < other));
+            let mut requests = JoinSet::new();
+            for id in self.0.watches.running() {
+                let (this, membership) = (self.clone(), membership.clone());
+                requests.spawn(async move {
+                    for (theirs, _) in this.sums_of_others(&membership, id).await {
+                        this.0.watches.take(id, theirs);
+                    }
+                    this.0.watches.test(id);
+                });
+            }
+            requests.join_all().await;
+        }
+    }
+
+    /// The sums that the other nodes have of an experiment, each with the number of samples that the node dropped.
+    async fn sums_of_others(&self, membership: &Arc<Membership>, id: u64) -> Vec<(ProcessSums, u64)> {
+        membership.ask_all(&SumsOf(id)).await.into_iter().filter_map(|(_, answer)| answer).collect()
     }
 
     fn answer_others(&self, membership: &Arc<Membership>) {
@@ -153,7 +204,7 @@ impl NodeExperiments {
         });
         let of = Arc::downgrade(&self.0);
         membership.on_question(move |SumsOf(id)| {
-            ready(of.upgrade().map(|inner| Some((inner.watches.sums(id)?, inner.samples.dropped_total()))))
+            ready(of.upgrade().map(|inner| Some((inner.watches.by_process(id)?, inner.samples.dropped_total()))))
         });
     }
 
@@ -180,28 +231,29 @@ impl NodeExperiments {
     async fn read(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.0.reading.lock().await;
         let bytes = self.0.node.store().record(KIND, RECORD).await?;
-        self.obey(bytes);
-        Ok(())
+        self.obey(bytes).await
     }
 
-    fn obey(&self, bytes: Option<Vec<u8>>) {
+    async fn obey(&self, bytes: Option<Vec<u8>>) -> Result<(), StoreError> {
         if self.obeyed().bytes == bytes {
-            return;
+            return Ok(());
         }
         let document = match bytes.as_deref().map_or_else(|| Ok(Document::default()), serde_json::from_slice) {
             Ok(document) => document,
             Err(error) => {
                 tracing::error!(target: "guildhall::lab", %error, "the experiments in the store cannot be read: upgrade this node");
-                return;
+                return Ok(());
             }
         };
-        let known = std::mem::take(&mut self.obeyed().streams);
-        let (mut experiments, mut running, mut streams) = (Vec::new(), Vec::new(), Vec::new());
+        let tried = document.experiments.iter().filter(|of| of.is_running()).flat_map(Stored::dictionaries).collect();
+        self.0.dictionaries.try_out(tried).await?;
+        let known = self.obeyed().running.clone();
+        let (mut experiments, mut running) = (Vec::new(), Vec::new());
         for stored in document.experiments.iter().filter(|of| of.is_running()) {
-            let arms = match known.iter().find(|(id, _)| *id == stored.id) {
-                Some((_, arms)) => arms.clone(),
-                None => match self.streams_of(&stored.body) {
-                    Ok(arms) => arms,
+            let of_node = match known.iter().find(|of| of.id == stored.id) {
+                Some(of_node) => of_node.clone(),
+                None => match self.running_of(stored.id, &stored.body) {
+                    Ok(of_node) => of_node,
                     Err(error) => {
                         // Another node of the cluster has other settings.
                         tracing::warn!(
@@ -215,25 +267,31 @@ impl NodeExperiments {
                 },
             };
             experiments.push(stored.experiment());
-            running.push(RunningExperiment { id: stored.id, arms: arms.clone() });
-            streams.push((stored.id, arms));
+            running.push(of_node);
         }
         let running_bodies = document.experiments.iter().filter(|of| of.is_running());
         self.0.watches.set(running_bodies.map(|of| (of.id, of.body.name.clone(), params_of(&of.body), &of.body.arms)));
         self.0.watches.retain(document.experiments.iter().map(|of| of.id));
         let table = match Assignment::new(experiments) {
-            Ok(experiments) => ExperimentTable::new(experiments, running, self.0.samples.clone()),
+            Ok(experiments) => {
+                let outputs = (self.0.samples.clone(), self.0.offers.requests().clone());
+                ExperimentTable::new(experiments, running.clone(), outputs)
+            }
             Err(error) => {
                 tracing::error!(target: "guildhall::lab", %error, "the experiments in the store contradict each other: none runs");
                 ExperimentTable::default()
             }
         };
-        self.0.partitions.take_experiments(&Arc::new(table));
-        let before = std::mem::replace(&mut *self.obeyed(), Obeyed { bytes, document: document.clone(), streams });
+        let table = Arc::new(table);
+        // The partitions first: a client that is offered a dictionary connects later.
+        self.0.partitions.take_experiments(&table);
+        self.0.offers.set(table);
+        let before = std::mem::replace(&mut *self.obeyed(), Obeyed { bytes, document: document.clone(), running });
         for stored in &document.experiments {
             let earlier = before.document.experiments.iter().find(|of| of.id == stored.id);
             self.note(earlier, stored);
         }
+        Ok(())
     }
 
     /// Logs a change of state, and sends op 7 if it is to.
@@ -257,8 +315,8 @@ impl NodeExperiments {
         }
     }
 
-    fn streams_of(&self, body: &ExperimentBody) -> Result<Vec<ArmStream>, ExperimentFault> {
-        let Inner { contexts, streams, .. } = &*self.0;
+    fn running_of(&self, id: u64, body: &ExperimentBody) -> Result<RunningExperiment, ExperimentFault> {
+        let Inner { contexts, streams, dictionaries, .. } = &*self.0;
         let field = |at: usize, message: String| {
             let name = if body.arms[at].policy.is_some() { "policy" } else { "arm" };
             ExperimentFault::Field(format!("arms[{at}].{name}"), message)
@@ -267,9 +325,15 @@ impl NodeExperiments {
         for (at, arm) in body.arms.iter().enumerate() {
             plans.push(plan_of(arm, *streams, contexts).map_err(|message| field(at, message))?);
         }
+        let tried = dictionaries_of(&mut plans, |id| dictionaries.can_try(id));
+        let tried = tried.map_err(|(at, message)| field(at, message))?;
+        if tried.is_some() {
+            check_audience(&body.audience)?;
+        }
         check_containers(&plans)?;
         let stream = |(at, plan)| stream_of(plan, contexts).map_err(|message| field(at, message));
-        plans.into_iter().enumerate().map(stream).collect()
+        let arms = plans.into_iter().enumerate().map(stream).collect::<Result<_, _>>()?;
+        Ok(RunningExperiment { id, arms, dictionaries: tried })
     }
 
     /// Changes the record, obeys it, and has the other nodes obey it.
@@ -298,6 +362,24 @@ impl NodeExperiments {
             }
         }
         Err(ExperimentFault::Conflict("Other callers changed the experiments all the time: try again.".to_owned()))
+    }
+
+    /// Figures for `/metrics`: of this node alone, since its start.
+    pub fn figures(&self) -> ExperimentFigures {
+        let stored = self.obeyed().document.experiments.clone();
+        let states = stored.iter().map(|of| (of.body.name.clone(), of.body.state.name())).collect();
+        let mut arms = Vec::new();
+        for Stored { id, body } in stored.iter().filter(|of| of.is_running()).take(EXPERIMENTS_SHOWN) {
+            let Some(sums) = self.0.watches.own_sums(*id) else { continue };
+            let params = params_of(body);
+            arms.extend(body.arms.iter().enumerate().map(|(at, arm)| ArmFigures {
+                experiment: body.name.clone(),
+                arm: arm.name.clone(),
+                connections_total: sums.connections(at),
+                metrics: sums.report(&params, at).iter().map(|of| (of.metric.name(), of.samples, of.mean)).collect(),
+            }));
+        }
+        ExperimentFigures { states, arms, samples_dropped_total: self.0.samples.dropped_total() }
     }
 
     async fn roll_back(&self) {
@@ -347,9 +429,16 @@ impl Experiments for NodeExperiments {
 
     async fn create(&self, new: NewExperiment, by: &str) -> Result<ExperimentBody, ExperimentFault> {
         let trial = Document::default().create(&new, by, now_s())?;
+        if let Some(guild_id) = new.audience.guild_id {
+            let before = GuildId::new(guild_id.get().saturating_sub(1));
+            if self.0.node.store().guild_ids(before, 1).await? != [guild_id] {
+                let message = format!("There is no guild {guild_id}: GET /v1/guilds lists them.");
+                return Err(ExperimentFault::Field("audience.guild_id".to_owned(), message));
+            }
+        }
         let this = self.clone();
         // It makes a context of each arm.
-        let checked = tokio::task::spawn_blocking(move || this.streams_of(&trial).map(drop)).await;
+        let checked = tokio::task::spawn_blocking(move || this.running_of(0, &trial).map(drop)).await;
         checked.unwrap_or(Err(ExperimentFault::NotHere))?;
         self.update(|document| document.create(&new, by, now_s())).await
     }
@@ -371,16 +460,17 @@ impl Experiments for NodeExperiments {
         let found = self.obeyed().document.experiments.iter().find(|of| of.body.name == name).cloned();
         let Stored { id, body } = found.ok_or(ExperimentFault::Unknown)?;
         let params = params_of(&body);
-        let mut sums = self.0.watches.sums(id).unwrap_or_else(|| guildhall_lab::Watch::new(params).sums().clone());
         let (mut nodes, mut samples_dropped) = (1, self.0.samples.dropped_total());
+        let mut by_process = self.0.watches.by_process(id).unwrap_or_default();
         if let Some(membership) = self.0.node.membership() {
-            for (_, answer) in membership.ask_all(&SumsOf(id)).await {
-                let Some((theirs, dropped)) = answer else { continue };
-                sums.merge(&theirs);
+            for (theirs, dropped) in self.sums_of_others(membership, id).await {
+                by_process.take(theirs.clone(), params.arms_count);
+                self.0.watches.take(id, theirs);
                 nodes += 1;
                 samples_dropped += dropped;
             }
         }
+        let sums = by_process.merged(params.arms_count);
         let arms = body.arms.iter().enumerate().map(|(at, arm)| ExperimentArmReport {
             name: arm.name.clone(),
             connections: sums.connections(at),

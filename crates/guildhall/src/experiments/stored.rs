@@ -9,9 +9,10 @@ use guildhall_backend::{
     ExperimentArm, ExperimentAudience, ExperimentBody, ExperimentChange, ExperimentFault, ExperimentState,
     ExperimentStop, NewExperiment,
 };
-use guildhall_codec::{Arm, ContextPool, ZlibParams, ZstdParams};
+use guildhall_codec::{Arm, ContextPool, DictionaryId, Encoding, ZlibParams, ZstdParams};
 use guildhall_partition::{
-    ArmStream, Audience, EXPERIMENTS_MAX, Experiment, Experiments, SLOTS, StreamCodec, ZSTD_WINDOW_LOG,
+    ArmStream, Audience, EXPERIMENTS_MAX, Experiment, Experiments, SLOTS, StreamCodec, TriedDictionaries,
+    ZSTD_WINDOW_LOG,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,12 @@ impl Stored {
 
     fn is_open(&self) -> bool {
         matches!(self.body.state, ExperimentState::Running | ExperimentState::Draft)
+    }
+
+    /// Dictionaries that its arms name.
+    pub fn dictionaries(&self) -> impl Iterator<Item = DictionaryId> + '_ {
+        let arms = self.body.arms.iter().filter_map(|arm| arm.arm.as_deref()?.parse::<Arm>().ok());
+        arms.filter_map(|arm| arm.dictionary())
     }
 
     /// Its assignment.
@@ -151,6 +158,11 @@ impl Document {
             ExperimentState::Stopped | ExperimentState::RolledBack => {
                 return Err(ExperimentFault::Conflict(format!("{name:?} has ended: create another one.")));
             }
+            ExperimentState::Running if change.start => {
+                return Err(ExperimentFault::Conflict(format!(
+                    "{name:?} runs already: give `permille` alone to change its share."
+                )));
+            }
             ExperimentState::Running => {}
             ExperimentState::Draft if change.start => {
                 body.state = ExperimentState::Running;
@@ -185,7 +197,14 @@ impl Document {
         if matches!(body.state, ExperimentState::Stopped | ExperimentState::RolledBack) {
             // The first stop may have been without op 7.
             if !stop.reconnect || body.reconnected {
-                return Err(ExperimentFault::Conflict(format!("{name:?} has ended.")));
+                return Err(ExperimentFault::Conflict(match body.reconnected {
+                    true => {
+                        format!("{name:?} has ended, and its clients were sent op 7: there is nothing left to stop.")
+                    }
+                    false => format!(
+                        "{name:?} has ended: give `reconnect` to send op 7 to clients that still have its arms."
+                    ),
+                }));
             }
         } else {
             body.state = ExperimentState::Stopped;
@@ -226,6 +245,8 @@ pub enum ArmPlan {
     Zlib(ZlibParams),
     Zstd(ZstdParams),
     SharedMatch,
+    /// The stream as the settings have it, with this dictionary.
+    Dictionary(DictionaryId),
 }
 
 /// Reads an arm, and checks that this node can serve it.
@@ -243,8 +264,11 @@ pub fn plan_of(arm: &ExperimentArm, streams: StreamCodec, contexts: &ContextPool
             return Err(format!("There is no policy {policy:?}: use context, larger or shared-match."));
         }
         (Some(text), None) => match text.parse::<Arm>().map_err(|error| format!("{error}."))? {
+            Arm::Zstd(of, Some(id)) if of == ZstdParams::default() => ArmPlan::Dictionary(id),
             arm if arm.dictionary().is_some() => {
-                return Err("A client chooses its dictionary when it connects: leave dict out.".to_owned());
+                return Err("A stream with a dictionary begins before its account is known, as codec.streams has it: \
+                            name the dictionary alone, as zstd:dict=ID."
+                    .to_owned());
             }
             Arm::Zlib(params) => ArmPlan::Zlib(params),
             Arm::Zstd(params, _) => ArmPlan::Zstd(params),
@@ -287,7 +311,7 @@ pub fn stream_of(plan: ArmPlan, contexts: &ContextPool) -> Result<ArmStream, Str
     let wrong = |error: guildhall_codec::CodecError| format!("No context can be made: {error}.");
     let params = *contexts.params();
     let (zlib, zstd) = match plan {
-        ArmPlan::Node => return Ok(ArmStream::Node),
+        ArmPlan::Node | ArmPlan::Dictionary(_) => return Ok(ArmStream::Node),
         ArmPlan::Context => return Ok(ArmStream::Context),
         ArmPlan::SharedMatch => return Ok(ArmStream::SharedMatch),
         ArmPlan::Zlib(zlib) => (zlib, params.zstd),
@@ -310,6 +334,58 @@ pub fn stream_of(plan: ArmPlan, contexts: &ContextPool) -> Result<ArmStream, Str
     Ok(stream)
 }
 
+/// Dictionaries of an experiment whose arms name some; then every other arm is the node's stream without one of them.
+///
+/// # Errors
+/// An arm is something else, or the dictionaries cannot be tried together; with the position of the arm.
+pub fn dictionaries_of(
+    plans: &mut [ArmPlan],
+    can_try: impl Fn(DictionaryId) -> Result<Encoding, String>,
+) -> Result<Option<TriedDictionaries>, (usize, String)> {
+    let mut encoding = None;
+    for (at, plan) in plans.iter().enumerate() {
+        let ArmPlan::Dictionary(id) = plan else { continue };
+        let of_id = can_try(*id).map_err(|message| (at, message))?;
+        if encoding.is_some_and(|encoding| encoding != of_id) {
+            let message =
+                format!("The dictionary {id} is for another encoding than the others: name one for the same.");
+            return Err((at, message));
+        }
+        encoding = Some(of_id);
+    }
+    let Some(encoding) = encoding else { return Ok(None) };
+    for (at, plan) in plans.iter_mut().enumerate() {
+        match plan {
+            ArmPlan::Node | ArmPlan::Dictionary(_) => {}
+            // The same without a dictionary.
+            ArmPlan::Zstd(params) if *params == ZstdParams::default() => *plan = ArmPlan::Node,
+            ArmPlan::Context | ArmPlan::Zlib(_) | ArmPlan::Zstd(_) | ArmPlan::SharedMatch => {
+                let message = "Beside an arm with a dictionary, another one is zstd:dict=ID or the node's own stream, \
+                               without arm and policy: nothing else can differ.";
+                return Err((at, message.to_owned()));
+            }
+        }
+    }
+    let of_plan = |plan: &ArmPlan| match plan {
+        ArmPlan::Dictionary(id) => Some(*id),
+        _ => None,
+    };
+    Ok(Some(TriedDictionaries { encoding, by_arm: plans.iter().map(of_plan).collect() }))
+}
+
+/// An experiment with dictionaries has its accounts from the request for their list, which has no session.
+pub fn check_audience(audience: &ExperimentAudience) -> Result<(), ExperimentFault> {
+    let field = |name: &str, what: &str| {
+        let message = format!("GET /dictionaries has no {what}: leave it out of an experiment with dictionaries.");
+        Err(ExperimentFault::Field(format!("audience.{name}"), message))
+    };
+    match audience {
+        ExperimentAudience { platforms, .. } if !platforms.is_empty() => field("platforms", "platform"),
+        ExperimentAudience { guild_id: Some(_), .. } => field("guild_id", "guild"),
+        ExperimentAudience { .. } => Ok(()),
+    }
+}
+
 /// Checks the arms of one experiment against each other: each client has to be able to get each of them.
 pub fn check_containers(plans: &[ArmPlan]) -> Result<(), ExperimentFault> {
     let has_zlib = plans.iter().any(|plan| matches!(plan, ArmPlan::Zlib(_)));
@@ -326,6 +402,7 @@ pub fn check_containers(plans: &[ArmPlan]) -> Result<(), ExperimentFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guildhall_model::GuildId;
     use serde_json::json;
 
     fn new(name: &str, permille: u16) -> NewExperiment {
@@ -368,6 +445,12 @@ mod tests {
         assert_eq!(document.roll_back(0, "again", 10), None);
         assert!(document.stop("a", &ExperimentStop { reconnect: true, reason: None }, "key", 10).is_err());
         assert!(document.change("a", &change(5), "key", 10).is_err());
+        document.create(&new("b", 100), "key", 1).unwrap();
+        let twice = document.change("b", &ExperimentChange { permille: None, start: true }, "key", 2).unwrap_err();
+        assert!(twice.to_string().contains("runs already"), "{twice}");
+        document.stop("b", &ExperimentStop::default(), "key", 3).unwrap();
+        let again = document.stop("b", &ExperimentStop::default(), "key", 4).unwrap_err();
+        assert!(again.to_string().contains("give `reconnect`"), "{again}");
         document.remove("a").unwrap();
         assert!(matches!(document.remove("a"), Err(ExperimentFault::Unknown)));
     }
@@ -397,7 +480,8 @@ mod tests {
         for (arm, streams, because) in [
             (arm(Some("zstd:window=22"), None), auto, "give window=21 or less"),
             (arm(Some("zstd:window=19"), None), StreamCodec::PerConnection, "give window=18 or less"),
-            (arm(Some("zstd:dict=00112233445566778899aabbccddeeff"), None), auto, "leave dict out"),
+            (arm(Some("zstd:level=3,dict=00112233445566778899aabbccddeeff"), None), auto, "as zstd:dict=ID"),
+            (arm(Some("shared-match:dict=00112233445566778899aabbccddeeff"), None), auto, "as zstd:dict=ID"),
             (arm(Some("zstd-once"), None), auto, "use zlib, zstd or shared-match"),
             (arm(Some("prepared"), None), auto, "use zlib, zstd or shared-match"),
             (arm(Some("brotli"), None), auto, "use zlib, zstd"),
@@ -413,5 +497,42 @@ mod tests {
         let plans = ["zlib", "zstd"].map(|text| plan_of(&arm(Some(text), None), auto, &contexts).unwrap());
         assert!(check_containers(&plans).is_err() && check_containers(&plans[..1]).is_ok());
         assert!(stream_of(plan_of(&arm(None, Some("larger")), auto, &contexts).unwrap(), &contexts).is_ok());
+    }
+
+    #[test]
+    fn dictionaries_are_tried_together_only_where_nothing_else_differs() {
+        let [json, etf, gone] = [1, 2, 3].map(|byte| DictionaryId::of(&[byte]));
+        let can_try = |id: DictionaryId| match id {
+            _ if id == json => Ok(Encoding::Json),
+            _ if id == etf => Ok(Encoding::Etf),
+            _ => Err(format!("There is no dictionary {id}: stage it first.")),
+        };
+        let tried = |mut plans: Vec<ArmPlan>| dictionaries_of(&mut plans, can_try).map(|tried| (plans, tried));
+        let of = |by_arm: Vec<Option<DictionaryId>>| Some(TriedDictionaries { encoding: Encoding::Json, by_arm });
+        let with = ArmPlan::Dictionary;
+        assert_eq!(tried(vec![ArmPlan::Context, ArmPlan::Node]).unwrap().1, None);
+        for control in [ArmPlan::Node, ArmPlan::Zstd(ZstdParams::default())] {
+            let expected = (vec![ArmPlan::Node, with(json)], of(vec![None, Some(json)]));
+            assert_eq!(tried(vec![control, with(json)]), Ok(expected));
+        }
+        for (plans, at, because) in [
+            (vec![ArmPlan::Node, with(gone)], 1, "stage it first"),
+            (vec![with(json), with(etf)], 1, "another encoding"),
+            (vec![ArmPlan::Context, with(json)], 0, "nothing else can differ"),
+            (vec![with(json), ArmPlan::SharedMatch], 1, "nothing else can differ"),
+            (vec![with(json), ArmPlan::Zlib(ZlibParams::default())], 1, "nothing else can differ"),
+            (vec![with(json), ArmPlan::Zstd(ZstdParams { level: 3, ..ZstdParams::default() })], 1, "nothing else"),
+        ] {
+            let (refused_at, message) = tried(plans.clone()).unwrap_err();
+            assert!(refused_at == at && message.contains(because), "{plans:?}: {refused_at} {message}");
+        }
+        let audience = ExperimentAudience { bots: Some(true), ..ExperimentAudience::default() };
+        assert!(check_audience(&audience).is_ok());
+        for audience in [
+            ExperimentAudience { platforms: vec!["web".to_owned()], ..audience.clone() },
+            ExperimentAudience { guild_id: Some(GuildId::new(7)), ..audience },
+        ] {
+            assert!(check_audience(&audience).unwrap_err().to_string().contains("leave it out"));
+        }
     }
 }

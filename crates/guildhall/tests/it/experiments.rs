@@ -3,12 +3,17 @@
 use crate::{
     backend::Backend,
     dictionary::Client,
+    lab_dictionaries::{assert_refused, files, lab_ok, listed, query},
     nodes::{Site, two},
-    support::{Demo, guildhall, run_to_end, stderr, wait_until},
+    support::{Demo, guildhall, metric, metrics, run_to_end, stderr, wait_until},
 };
+use guildhall_codec::DictionaryId;
 use guildhall_partition::{Audience, Experiment, Experiments, Subject};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 pub const OWNER: u64 = 1_510_000_000_000_000_001;
 pub const GUILD: &str = "1520000000000000001";
@@ -59,8 +64,12 @@ pub fn arm_of(name: &str, arms: &[&str], account_id: u64) -> usize {
 }
 
 fn join(demo: &Demo, backend: &mut Backend, at: u64, query: &str) -> Client {
+    join_at(demo.addr, backend, at, query)
+}
+
+fn join_at(addr: SocketAddr, backend: &mut Backend, at: u64, query: &str) -> Client {
     let token = backend.token(&(OWNER + at).to_string());
-    let mut client = Client::connect(demo.addr, query, None);
+    let mut client = Client::connect(addr, query, None);
     client.await_payload(10, None);
     client.identify(&token);
     client.await_payload(0, Some("READY"));
@@ -232,6 +241,141 @@ fn an_arm_that_clients_cannot_decode_rolls_itself_back() {
     assert_eq!(demo.terminate(), Some(0));
 }
 
+fn dictionary_experiment(backend: &mut Backend, name: &str, id: DictionaryId) -> Value {
+    let body = json!({"name": name, "permille": 1000, "samples_min": 30, "arms": [
+        {"name": "control"}, {"name": "tried", "arm": format!("zstd:dict={id}")}]});
+    backend.request("POST", "/experiments", Some(body), 201)
+}
+
+#[test]
+fn an_arm_with_a_dictionary_is_offered_to_its_accounts_and_taken_back() {
+    let (dir, trained) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [(file, dictionary), _] = files(trained.path(), 1);
+    let (id, arms) = (dictionary.id(), ["control", "tried"]);
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 12);
+    let key = backend.key.clone();
+    lab_ok(demo.addr, &key, &["stage", file.to_str().unwrap()]);
+    assert_refused(demo.addr, id);
+    dictionary_experiment(&mut backend, "dict", id);
+    // The list names it for the accounts of the arm, and for no other client.
+    assert_eq!(listed(demo.addr, None), Ok(vec![]));
+    let is_tried = |at: u64| arm_of("dict", &arms, OWNER + at) == 1;
+    let mut clients = BTreeMap::new();
+    for at in 0..12 {
+        let token = backend.token(&(OWNER + at).to_string());
+        let expected = if is_tried(at) { vec![id.to_string()] } else { vec![] };
+        // The last account does not ask, and takes no part.
+        if at < 11 {
+            assert_eq!(listed(demo.addr, Some(&token)), Ok(expected), "{at}");
+        }
+        let mut client = match is_tried(at) {
+            true => Client::connect(demo.addr, &query(id, "json"), Some(&dictionary)),
+            false => Client::connect(demo.addr, "encoding=json&compress=zstd-stream", None),
+        };
+        client.await_payload(10, None);
+        client.identify(&token);
+        client.await_payload(0, Some("READY"));
+        clients.insert(at, client);
+    }
+    say(&demo, &mut backend, &mut clients);
+    let count = |arm: bool| (0..11).filter(|at| is_tried(*at) == arm).count() as u64;
+    assert!(count(false) > 0 && count(true) > 0, "choose another name");
+    let report = wait_until("a sample of each connection", || {
+        let report = backend.get("/experiments/dict/report");
+        let samples = |arm: usize| report["arms"][arm]["metrics"][0]["samples"].as_u64().unwrap();
+        if [samples(0), samples(1)] == [count(false), count(true)] { Ok(report) } else { Err(report) }
+    });
+    let connections = |report: &Value| [0, 1].map(|arm| report["arms"][arm]["connections"].as_u64().unwrap());
+    assert_eq!(connections(&report), [count(false), count(true)]);
+    let bytes = |arm: usize| report["arms"][arm]["metrics"][0]["mean"].as_f64().unwrap();
+    assert!(bytes(0) > 20.0 && bytes(1) > 20.0, "{report}");
+    let delivery = &report["arms"][1]["metrics"][3];
+    assert!(delivery["name"] == "delivery_us" && delivery["mean"].as_f64() > Some(0.0), "{report}");
+
+    let of_arm = "experiment=\"dict\",arm=\"tried\"";
+    assert_eq!(metric::<u64>(demo.addr, "experiment_state{experiment=\"dict\",state=\"running\"}"), 1);
+    assert_eq!(metric::<u64>(demo.addr, &format!("experiment_connections_total{{{of_arm}}}")), count(true));
+    let of_bytes = format!("{{{of_arm},metric=\"wire_bytes\"}}");
+    assert_eq!(metric::<u64>(demo.addr, &format!("experiment_samples_total{of_bytes}")), count(true));
+    let mean: f64 = metric(demo.addr, &format!("experiment_mean{of_bytes}"));
+    assert!((mean - bytes(1)).abs() < 1e-6, "{mean}");
+
+    // While it runs, the dictionary stays.
+    let refused = backend.request("DELETE", &format!("/lab/dictionaries/{id}"), None, 409);
+    assert!(refused.to_string().contains("/stop"), "{refused}");
+    backend.request("POST", "/experiments/dict/stop", Some(json!({"reconnect": true})), 200);
+    assert_eq!(metric::<u64>(demo.addr, "experiment_state{experiment=\"dict\",state=\"stopped\"}"), 1);
+    assert!(!metrics(demo.addr).contains(of_arm), "arms of running experiments alone");
+    for (at, client) in &mut clients {
+        if is_tried(*at) && *at < 11 {
+            client.await_payload(7, None);
+        }
+    }
+    assert_refused(demo.addr, id);
+    let token = backend.token(&(OWNER + (0..11).find(|at| is_tried(*at)).unwrap()).to_string());
+    assert_eq!(listed(demo.addr, Some(&token)), Ok(vec![]));
+    for (change, because) in [
+        (json!({"audience": {"platforms": ["web"]}}), "GET /dictionaries has no platform"),
+        (json!({"audience": {"guild_id": GUILD}}), "GET /dictionaries has no guild"),
+        (
+            json!({"arms": [{"name": "a", "policy": "context"}, {"name": "b", "arm": format!("zstd:dict={id}")}]}),
+            "nothing else can differ",
+        ),
+    ] {
+        let mut body = json!({"name": "wrong", "permille": 1, "arms": [
+            {"name": "a"}, {"name": "b", "arm": format!("zstd:dict={id}")}]});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let answer = backend.request("POST", "/experiments", Some(body), 400);
+        assert!(answer.to_string().contains(because), "{answer}");
+    }
+    lab_ok(demo.addr, &key, &["withdraw", &id.to_string()]);
+    let body = json!({"name": "late", "permille": 1, "arms": [
+        {"name": "a"}, {"name": "b", "arm": format!("zstd:dict={id}")}]});
+    let answer = backend.request("POST", "/experiments", Some(body), 400);
+    assert!(answer.to_string().contains("is withdrawn: remove it"), "{answer}");
+    lab_ok(demo.addr, &key, &["remove", &id.to_string()]);
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn a_dictionary_that_clients_cannot_decode_rolls_itself_back() {
+    let (dir, trained) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [(file, dictionary), _] = files(trained.path(), 1);
+    let (id, arms) = (dictionary.id(), ["control", "tried"]);
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    build(&mut backend, 20);
+    let key = backend.key.clone();
+    lab_ok(demo.addr, &key, &["stage", file.to_str().unwrap()]);
+    dictionary_experiment(&mut backend, "broken", id);
+    let tokens: Vec<String> = (0..20).map(|at| backend.token(&(OWNER + at).to_string())).collect();
+    let of = wait_until("the end of the experiment", || {
+        let of = backend.get("/experiments/broken");
+        if of["state"] != "running" {
+            return Ok(of);
+        }
+        for (at, token) in (0..).zip(&tokens) {
+            listed(demo.addr, Some(token)).unwrap();
+            if arm_of("broken", &arms, OWNER + at) == 1 {
+                // It cannot read HELLO.
+                match Client::connect(demo.addr, &query(id, "json"), Some(&dictionary)) {
+                    client if backend.get("/experiments/broken")["state"] == "running" => client.close(4002),
+                    _ => break,
+                }
+            } else {
+                join(&demo, &mut backend, at, "encoding=json&compress=zstd-stream").close(1001);
+            }
+        }
+        Err(backend.get("/experiments/broken/report"))
+    });
+    let reason = of["reason"].as_str().unwrap();
+    assert!(of["state"] == "rolled_back" && reason.starts_with("decode_faults of tried is 1.0"), "{of}");
+    assert_refused(demo.addr, id);
+    assert_eq!(demo.terminate(), Some(0));
+}
+
 #[test]
 fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
@@ -263,6 +407,11 @@ fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do()
 
     let two =
         |arm: Value| json!({"name": "other", "layer": "second", "permille": 10, "arms": [{"name": "control"}, arm]});
+    let with = |field: &str, value: Value| {
+        let mut body = two(json!({"name": "x", "policy": "context"}));
+        body[field] = value;
+        body
+    };
     for (body, because) in [
         (json!({"name": "a", "permille": 1, "arms": [{"name": "control"}]}), "Must have 2 to 8 items"),
         (json!({"name": "a b", "permille": 1, "arms": arms}), "letters, digits"),
@@ -270,9 +419,22 @@ fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do()
         (two(json!({"name": "x", "arm": "zstd:level=99"})), "from -7 to 22"),
         (two(json!({"name": "x", "arm": "zstd:window=25"})), "give window=21 or less"),
         (two(json!({"name": "x", "arm": "zstd-once"})), "use zlib, zstd or shared-match"),
-        (two(json!({"name": "x", "arm": "zstd:dict=00112233445566778899aabbccddeeff"})), "leave dict out"),
+        (two(json!({"name": "x", "arm": "zstd:dict=00112233445566778899aabbccddeeff"})), "stage it first"),
+        (two(json!({"name": "x", "arm": "zstd:dict=newest"})), "dict"),
+        (two(json!({"name": "x", "arm": "zstd:level=3,dict=00112233445566778899aabbccddeeff"})), "as zstd:dict=ID"),
         (two(json!({"name": "x", "policy": "fast"})), "use context, larger or shared-match"),
         (two(json!({"name": "control"})), "differ"),
+        (two(json!({"name": "a b"})), "letters, digits"),
+        (two(json!({"name": "x", "arm": ""})), "use zlib"),
+        (two(json!({"name": "x", "weight": 0})), "Must be 1 to 10000."),
+        (with("audience", json!({"guild_id": "999"})), "GET /v1/guilds lists them"),
+        (with("audience", json!({"platforms": ["phone"]})), "desktop"),
+        (with("first_slot", json!(999)), "Must be 0 to 990."),
+        (with("alpha", json!(0.9)), "Must be 0.000001 to 0.5."),
+        (with("tolerance_percent", json!(-1)), "Must be 0 to 1000."),
+        (with("samples_min", json!(5)), "Must be 30 to 1000000."),
+        (with("layer", json!("")), "1 to 64"),
+        (with("percent", json!(5)), "no field `percent`"),
         (two(json!({"name": "x", "arm": "zlib", "policy": "context"})), "not both"),
     ] {
         let answer = backend.http.request("POST", "/v1/experiments", Some(&body)).unwrap();
@@ -325,4 +487,79 @@ fn two_nodes_follow_one_set_of_experiments() {
     first.backend().request("POST", "/experiments/both/stop", Some(stop), 200);
     follows(1, "state", json!("stopped"));
     second.backend().request("PATCH", "/experiments/both", Some(json!({"permille": 600})), 409);
+}
+
+#[test]
+fn samples_of_a_node_that_has_ended_count_for_the_alarm_of_the_cluster() {
+    let Some(site) = Site::with(&["codec.contexts_cpu_percent=100", "codec.streams=auto"]) else { return };
+    let (first, second) = two(&site);
+    build(&mut first.backend(), 40);
+    let arms = ["control", "broken"];
+    let of_arm = |arm: usize| (0..40).filter(move |at| arm_of("broken", &arms, OWNER + at) == arm).take(10);
+    let accounts: Vec<(u64, usize)> = (0..2).flat_map(|arm| of_arm(arm).map(move |at| (at, arm))).collect();
+    assert_eq!(accounts.len(), 20, "choose another name");
+    let body = json!({"name": "broken", "permille": 1000, "samples_min": 30, "arms": [
+        {"name": "control"}, {"name": "broken", "arm": "zlib:level=9"}]});
+    first.backend().request("POST", "/experiments", Some(body), 201);
+    let mut backend = first.backend();
+    let round = |addr: SocketAddr, backend: &mut Backend| {
+        for (at, arm) in &accounts {
+            let client = join_at(addr, backend, *at, "encoding=json&compress=zlib-stream");
+            // The control leaves in order.
+            client.close(if *arm == 1 { 4002 } else { 1001 });
+        }
+    };
+    let faults = |report: &Value, arm: usize| {
+        let metrics = report["arms"][arm]["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["name"] == "decode_faults").unwrap()["samples"].as_u64().unwrap()
+    };
+    let has = |samples: u64, nodes: u64| {
+        wait_until(&format!("{samples} samples of {nodes} nodes"), || {
+            let report = first.backend().get("/experiments/broken/report");
+            let is_so = (0..2).all(|arm| faults(&report, arm) == samples) && report["nodes"] == nodes;
+            if is_so { Ok(()) } else { Err(report) }
+        });
+    };
+    round(second.addr, &mut backend);
+    has(10, 2);
+    // The first node has taken them: they outlive the other one.
+    assert_eq!(second.process.terminate(), Some(0));
+    first.wait_for_members(1);
+    has(10, 1);
+    round(first.addr, &mut backend);
+    has(20, 1);
+    assert_eq!(backend.get("/experiments/broken")["state"], "running");
+    // 20 of its own and 10 of the other node: the 30 that a verdict needs.
+    round(first.addr, &mut backend);
+    let of = ended(&mut backend, "broken");
+    let reason = of["reason"].as_str().unwrap();
+    assert!(of["state"] == "rolled_back" && reason.starts_with("decode_faults of broken is 1.0"), "{of}");
+    assert!(reason.ends_with("after 30 samples"), "{reason}");
+    has(30, 1);
+}
+
+#[test]
+fn two_nodes_test_their_samples_together() {
+    let Some(site) = Site::with(&["codec.contexts_cpu_percent=100", "codec.streams=auto"]) else { return };
+    let (first, second) = two(&site);
+    build(&mut first.backend(), 40);
+    let arms = ["control", "broken"];
+    let body = json!({"name": "broken", "permille": 1000, "samples_min": 30, "arms": [
+        {"name": "control"}, {"name": "broken", "arm": "zlib:level=9"}]});
+    first.backend().request("POST", "/experiments", Some(body), 201);
+    let mut backend = first.backend();
+    // Fewer than 30 samples of an arm at each node, and more than 30 together.
+    for addr in [first.addr, second.addr] {
+        for at in 0..40 {
+            let arm = arm_of("broken", &arms, OWNER + at);
+            let client = join_at(addr, &mut backend, at, "encoding=json&compress=zlib-stream");
+            client.close(if arm == 1 { 4002 } else { 1001 });
+        }
+    }
+    let count = (0..40).filter(|at| arm_of("broken", &arms, OWNER + at) == 1).count();
+    assert!((15..=25).contains(&count), "{count} accounts of 40 are in the arm: choose another name");
+    for node in [&first, &second] {
+        let of = ended(&mut node.backend(), "broken");
+        assert!(of["reason"].as_str().is_some_and(|reason| reason.starts_with("decode_faults of broken")), "{of}");
+    }
 }

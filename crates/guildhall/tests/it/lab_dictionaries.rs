@@ -16,7 +16,7 @@ use std::{
 };
 
 /// The trained files of both encodings: their paths, and the dictionaries.
-fn files(dir: &Path, seed: u64) -> [(PathBuf, Arc<Dictionary>); 2] {
+pub fn files(dir: &Path, seed: u64) -> [(PathBuf, Arc<Dictionary>); 2] {
     train(dir, seed);
     ["json", "etf"].map(|encoding| {
         let mut entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
@@ -33,14 +33,14 @@ fn lab(addr: SocketAddr, key: &str, args: &[&str]) -> std::process::Output {
 }
 
 #[track_caller]
-fn lab_ok(addr: SocketAddr, key: &str, args: &[&str]) -> String {
+pub fn lab_ok(addr: SocketAddr, key: &str, args: &[&str]) -> String {
     let output = lab(addr, key, args);
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Ids that `GET /dictionaries` lists; the status if it lists none.
-fn listed(addr: SocketAddr, token: Option<&str>) -> Result<Vec<String>, u16> {
+pub fn listed(addr: SocketAddr, token: Option<&str>) -> Result<Vec<String>, u16> {
     let header = token.map_or_else(String::new, |token| format!("Authorization: {token}\r\n"));
     let Raw { head, body, .. } = ask(addr, "GET", "/dictionaries", &header, b"");
     let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -49,12 +49,12 @@ fn listed(addr: SocketAddr, token: Option<&str>) -> Result<Vec<String>, u16> {
     Ok(entries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect())
 }
 
-fn query(id: DictionaryId, encoding: &str) -> String {
+pub fn query(id: DictionaryId, encoding: &str) -> String {
     format!("encoding={encoding}&compress=zstd-stream&dict={id}")
 }
 
 #[track_caller]
-fn assert_refused(addr: SocketAddr, id: DictionaryId) {
+pub fn assert_refused(addr: SocketAddr, id: DictionaryId) {
     let (code, reason) = Client::connect(addr, &query(id, "json"), None).await_close();
     assert!(code == 4002 && reason.contains("this node has not") && reason.contains("GET /dictionaries"), "{reason}");
 }

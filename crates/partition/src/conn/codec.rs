@@ -4,7 +4,7 @@
 
 use super::{Compression, ConnParams};
 use crate::{deflate::Form, stream_account::Writer, stream_codec::Compressor};
-use guildhall_codec::{Encoding, Framing, SharedWindow};
+use guildhall_codec::{DictionaryId, Encoding, Framing, SharedWindow};
 use guildhall_stdx::heap;
 use guildhall_ws_proto::DeflateParams;
 
@@ -12,29 +12,21 @@ use guildhall_ws_proto::DeflateParams;
 #[derive(Debug)]
 pub struct ConnCodec {
     encoding: Encoding,
-    /// `Compression::name`.
-    name: &'static str,
+    compression: Compression,
     /// The compressed stream, with its context.
     compressor: Option<Box<Compressor>>,
     /// The compressor is one of shared-match: stored here, so that a fan-out need not load it.
     shares_search: bool,
-    /// Negotiated permessage-deflate.
-    deflate: Option<DeflateParams>,
 }
 
 impl ConnCodec {
     /// For the parameters of a connection.
     pub fn new(params: ConnParams, compressor: Option<Box<Compressor>>) -> Self {
-        let deflate = match params.compression {
-            Compression::Deflate(params) => Some(params),
-            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
-        };
         Self {
             encoding: params.encoding,
-            name: params.compression.name(),
+            compression: params.compression,
             shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
             compressor,
-            deflate,
         }
     }
 
@@ -49,12 +41,23 @@ impl ConnCodec {
 
     /// Name of the compression in logs and `/v1`.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.compression.name()
     }
 
     /// Negotiated permessage-deflate.
     pub fn deflate(&self) -> Option<DeflateParams> {
-        self.deflate
+        match self.compression {
+            Compression::Deflate(params) => Some(params),
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
+        }
+    }
+
+    /// The dictionary that the stream began with.
+    pub fn dictionary(&self) -> Option<DictionaryId> {
+        match self.compression {
+            Compression::ZstdDict(id) => Some(id),
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::Deflate(_) => None,
+        }
     }
 
     /// The compressed stream. None: messages are uncompressed, or compressed without state.
@@ -74,7 +77,7 @@ impl ConnCodec {
 
     /// Form of dispatches, if the connection has no stream.
     pub fn form(&self) -> Form {
-        match self.deflate {
+        match self.deflate() {
             Some(params) if self.compressor.is_none() => Form::Prepared(SharedWindow::of(params.server_window_bits)),
             _ => Form::Plain(Framing::websocket(self.encoding)),
         }
@@ -82,7 +85,7 @@ impl ConnCodec {
 
     /// Name of the component that compresses, for `/v1`. None: it has no compression.
     pub fn writer(&self) -> Option<&'static str> {
-        match (&self.compressor, self.deflate) {
+        match (&self.compressor, self.deflate()) {
             (Some(compressor), _) => Some(compressor.writer().name()),
             (None, Some(_)) => Some("prepared"),
             (None, None) => None,
@@ -92,7 +95,7 @@ impl ConnCodec {
     /// What writes payloads that are no dispatch into the stream; none if they are outside of it.
     pub fn control_writer(&self) -> Option<Writer> {
         // With permessage-deflate they go uncompressed.
-        self.compressor().filter(|_| self.deflate.is_none()).map(Compressor::writer)
+        self.compressor().filter(|_| self.deflate().is_none()).map(Compressor::writer)
     }
 
     /// Heap memory of the stream in bytes, without the slot of a library context.

@@ -8,6 +8,7 @@ mod closing;
 mod compression;
 mod contexts;
 mod deflate;
+mod dictionary_trial;
 mod directs;
 mod expiry;
 mod fixture;

@@ -3,8 +3,8 @@
 use crate::fixture::*;
 use guildhall_codec::{ContextPool, Encoding, ZlibParams, ZstdParams};
 use guildhall_partition::{
-    ArmStream, Audience, Compression, Experiment, ExperimentTable, Experiments, RunningExperiment, SAMPLE_DISPATCHES,
-    Sample, SampleOf, SampleQueue, StreamCodec,
+    ArmStream, Audience, Compression, Experiment, ExperimentTable, Experiments, ListRequests, RunningExperiment,
+    SAMPLE_DISPATCHES, Sample, SampleOf, SampleQueue, StreamCodec,
 };
 use guildhall_test_kit::{ClientId, ClientParams, Received, TestCluster, identify_payload};
 use std::sync::Arc;
@@ -27,8 +27,10 @@ fn experiment(name: &str) -> Experiment {
 
 fn table(of: Vec<(Experiment, [ArmStream; 2])>, samples: &SampleQueue) -> Arc<ExperimentTable> {
     let (experiments, arms): (Vec<_>, Vec<_>) = of.into_iter().unzip();
-    let running = arms.into_iter().zip(40..).map(|(arms, id)| RunningExperiment { id, arms: arms.into() }).collect();
-    Arc::new(ExperimentTable::new(Experiments::new(experiments).unwrap(), running, samples.clone()))
+    let running = arms.into_iter().zip(40..);
+    let running = running.map(|(arms, id)| RunningExperiment { id, arms: arms.into(), dictionaries: None }).collect();
+    let outputs = (samples.clone(), ListRequests::default());
+    Arc::new(ExperimentTable::new(Experiments::new(experiments).unwrap(), running, outputs))
 }
 
 fn world_in(streams: StreamCodec, of: Vec<(Experiment, [ArmStream; 2])>) -> (TestCluster, SampleQueue) {
@@ -176,6 +178,40 @@ fn x4_a_connection_is_sampled_once_and_a_short_one_at_its_end() {
     cluster.cut(idle);
     let seen = samples_of(&samples);
     assert!(matches!(seen[..], [_, Sample { of: SampleOf::Ended { has_failed: false }, .. }]), "{seen:?}");
+}
+
+#[test]
+fn deliveries_are_timed_from_the_guild_to_a_socket_that_has_room() {
+    let (mut cluster, samples) = world_in(AUTO, vec![(experiment("a"), [ArmStream::Node, ArmStream::Context])]);
+    let client = live(&mut cluster, &ana(), None, ZSTD);
+    samples_of(&samples);
+    let times = |samples: &SampleQueue| {
+        let of = samples_of(samples).into_iter().find_map(|sample| match sample.of {
+            SampleOf::Sent { delivered, delivered_ns, .. } => Some((delivered, delivered_ns)),
+            _ => None,
+        });
+        of.expect("a sample")
+    };
+    for n in 0..60 {
+        hear(&mut cluster, &[client], 1);
+        assert!(n > 50 || samples_of(&samples).is_empty());
+    }
+    cluster.cut(client);
+    let (count, ns) = times(&samples);
+    // The clock of the link advances by a microsecond with each look at it.
+    assert!((50..=60).contains(&count) && ns >= u64::from(count) * 1_000 && ns < 200_000, "{count} {ns}");
+
+    // An event that waits for room is delivered when there is some.
+    let waiting = live(&mut cluster, &bob(), None, ZSTD);
+    samples_of(&samples);
+    cluster.client(waiting).socket().set_room(0);
+    say_all(&mut cluster, (0..30).map(|n| format!("message {n}")));
+    cluster.run_until_idle();
+    cluster.client(waiting).socket().set_room(usize::MAX);
+    cluster.run_until_idle();
+    assert_eq!(heard(&mut cluster, waiting).len(), 30);
+    cluster.cut(waiting);
+    assert_eq!(times(&samples).0, 1, "one event is timed at a time");
 }
 
 #[test]

@@ -105,6 +105,18 @@ impl Writer<'_> {
         }
     }
 
+    pub fn gauges_f64(&mut self, name: &str, help: &str, values: &[(Vec<Label>, f64)]) -> fmt::Result {
+        match self {
+            Self::Text(text) => {
+                let mut family = text.encode_descriptor(name, help, None, MetricType::Gauge)?;
+                values.iter().try_for_each(|(labels, value)| family.encode_family(labels)?.encode_gauge(value))
+            }
+            Self::Readings(all) => {
+                values.iter().try_for_each(|(labels, value)| keep(all, series(name, labels), Reading::Gauge(*value)))
+            }
+        }
+    }
+
     pub fn histogram(&mut self, name: &str, help: &str, times: &DurationsSnapshot, bounds_ns: &[u64]) -> fmt::Result {
         let buckets = buckets(times, bounds_ns);
         match self {

@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { join } from "node:path";
-import { mkdtempSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { Client, gatewayInfo, json, none, Intents, Shards, type ClientOptions, type Compression, type Encoding } from "../../src/node.js";
 import { etf, zlibStream, zstdStream } from "../../src/codecs.node.js";
-import { Node, until } from "../support/node.js";
+import { binary, Node, until } from "../support/node.js";
 
 const ODD_TEXTS = ["plain", "ünïcödé €", "😀👩‍👩‍👧", '"quotes" \\ \u0001', "x".repeat(1_900), "\u2028\u2029 end"];
 
@@ -119,6 +120,51 @@ describe("against a node", { timeout: 240_000 }, () => {
     assert.ok((await client.ready()).ok);
     assert.deepEqual(fallbacks, ["zstd-stream with dictionary → zlib-stream"]);
     client.close();
+  });
+
+  test("an experiment decides who gets the dictionary; its end takes it back, and nothing is lost", async () => {
+    const tried = await Node.start();
+    try {
+      const folder = mkdtempSync(join(tmpdir(), "guildhall-dictionaries-"));
+      Node.trainDictionaries(folder);
+      const file = readdirSync(folder).find((name) => name.endsWith(".json.zdict")) as string;
+      const staged = spawnSync(binary, ["lab", "dictionary", "stage", join(folder, file), "--server", `http://127.0.0.1:${tried.port}`], { env: { ...process.env, GUILDHALL_KEY: tried.demo.admin_key } });
+      assert.equal(staged.status, 0, String(staged.stderr));
+      const id = file.split(".")[0] as string;
+      await tried.v1("POST", "/experiments", { name: "dict", permille: 1000, arms: [{ name: "control" }, { name: "tried", arm: `zstd:dict=${id}` }] });
+      const accounts: { watch: ReturnType<typeof watched>; hasDictionary: boolean }[] = [];
+      for (let at = 0n; at < 10n; at += 1n) {
+        const user = (1_600_000_000_000_000_001n + at).toString();
+        await tried.v1("PUT", `/users/${user}`, { username: `tried${at}` });
+        await tried.v1("PUT", `/guilds/${tried.demo.guild_id}/members/${user}`, {});
+        const { token } = await tried.v1("POST", `/users/${user}/tokens`, {});
+        const listed = (await (await fetch(`http://127.0.0.1:${tried.port}/dictionaries`, { headers: { Authorization: token } })).json()) as { id: string }[];
+        const watch = watched({ url: tried.demo.gateway_url, httpUrl: `http://127.0.0.1:${tried.port}`, token, encoding: json, compression: [zstdStream({ dictionary: true }), zstdStream()] });
+        watch.client.connect();
+        assert.ok((await watch.client.ready()).ok);
+        watch.client.openGuild(tried.demo.guild_id);
+        accounts.push({ watch, hasDictionary: listed.some((of) => of.id === id) });
+      }
+      const counts = [false, true].map((has) => accounts.filter(({ hasDictionary }) => hasDictionary === has).length);
+      assert.ok(counts.every((count) => count > 0), `${counts}: choose another name`);
+      for (const { watch, hasDictionary } of accounts) assert.equal(watch.client.codec.compression, hasDictionary ? "zstd-stream with dictionary" : "zstd-stream");
+      const contents = Array.from({ length: 70 }, (_, number) => `message ${number} of an experiment`);
+      for (const content of contents) await tried.post(content);
+      await until("the last message", () => accounts.every(({ watch }) => watch.contents.at(-1) === contents.at(-1)));
+      const report = await tried.v1("GET", "/experiments/dict/report");
+      assert.deepEqual(report.arms.map((arm: { connections: number }) => arm.connections), counts);
+      await tried.v1("POST", "/experiments/dict/stop", { reconnect: true });
+      await until("resumed without it", () => accounts.every(({ watch, hasDictionary }) => !hasDictionary || (watch.counts.resumed === 1 && watch.client.codec.compression === "zstd-stream")));
+      await tried.post("after its end");
+      for (const { watch } of accounts) {
+        await until("the message after its end", () => watch.contents.at(-1) === "after its end");
+        assert.deepEqual(watch.contents, [...contents, "after its end"]);
+        assert.equal(watch.counts.lost, 0);
+        watch.client.close();
+      }
+    } finally {
+      await tried.remove();
+    }
   });
 
   test("two shards of a bot: the guild is on one of them", async () => {

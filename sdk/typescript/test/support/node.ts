@@ -11,6 +11,7 @@ export interface Demo {
   readonly gateway_url: string;
   readonly bot_token: string;
   readonly user_token: string;
+  readonly admin_key: string;
   readonly guild_id: string;
   readonly channel_ids: readonly string[];
 }
@@ -139,6 +140,18 @@ export class Node {
   }
 
   /** Posts as the bot; returns the message's id. */
+  /** A request to `/v1` with the root key. */
+  async v1(method: string, path: string, body?: object): Promise<any> {
+    const response = await fetch(`http://127.0.0.1:${this.port}/v1${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${this.demo.admin_key}`, "Content-Type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: HTTP ${response.status} ${text}`);
+    return text === "" ? null : JSON.parse(text);
+  }
+
   async post(content: string, channelId = this.demo.channel_ids[0] as string): Promise<string> {
     const response = await fetch(`${this.demo.api_base}/v10/channels/${channelId}/messages`, {
       method: "POST",
