@@ -1,8 +1,9 @@
 //! Any bytes as a recording of the lab, and any text in a zstd frame as one.
 //!
-//! Input       one byte: whether the rest is a file or the text of one, and the pieces in which the file arrives.
+//! Input       one byte: whether the rest is a file or the text of one, the window of its frame, and the pieces in
+//!             which the file arrives.
 //! Oracle      no panic; the same lines whatever the pieces; a text is read to its end, or to its first wrong line, and
-//!             a reader never returns a line that the text has not.
+//!             a reader never returns a line that the text has not; a frame with a window above the bound has no line.
 // max_len: 16384
 #![no_main]
 
@@ -24,9 +25,14 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// A zstd frame of stored blocks, with a window of 2 MiB.
-fn stored(text: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
+/// Descriptors of windows of 128 KiB, 2 MiB twice, 8 MiB, 9 MiB, 128 MiB, 2 GiB, and the largest. The reader takes the
+/// first four.
+const WINDOWS: [u8; 8] = [0x38, 0x58, 0x58, 0x68, 0x69, 0x88, 0xa8, 0xff];
+const WINDOWS_READ: usize = 4;
+
+/// A zstd frame of stored blocks.
+fn stored(text: &[u8], window: u8) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, window];
     let mut blocks = text.chunks(BLOCK_BYTES).peekable();
     while let Some(block) = blocks.next() {
         let head = (block.len() as u32) << 3 | u32::from(blocks.peek().is_none());
@@ -55,18 +61,20 @@ fn lines(file: &[u8], piece: usize) -> (Vec<String>, bool) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((control, rest)) = data.split_first() else { return };
-    let is_text = control & 1 == 1;
+    let (is_text, window) = (control & 1 == 1, usize::from(control >> 5));
     let file = if is_text {
         // Repeated until it is longer than what the reader takes at once.
         let times = if control & 2 == 2 { (300 << 10) / rest.len().max(1) + 1 } else { 1 };
-        stored(&[HEADER, &rest.repeat(times)].concat())
+        stored(&[HEADER, &rest.repeat(times)].concat(), WINDOWS[window])
     } else {
         rest.to_vec()
     };
-    let piece = usize::from(control >> 2) * 37 + 1;
+    let piece = usize::from(control >> 2 & 7) * 311 + 1;
     let whole = lines(&file, usize::MAX);
     assert_eq!(lines(&file, piece), whole);
-    if is_text && rest.is_empty() {
+    if is_text && window >= WINDOWS_READ {
+        assert_eq!(whole, (vec![], true));
+    } else if is_text && rest.is_empty() {
         assert_eq!(whole, (vec![], false));
     }
     if let Ok(mut reader) = RecordingReader::new(&*file) {

@@ -128,9 +128,13 @@ pub struct RecordingBody {
     pub scrubbed: bool,
     /// Direct messages and channels that not every member may view are in it.
     pub private: bool,
+    /// Number of the node in its cluster; null of a node that is alone.
+    pub node: Option<u32>,
     /// Sessions in it.
     pub sessions: u64,
-    /// Sessions that ended early, because the queue of copies was full.
+    /// Sessions that are recorded now.
+    pub sessions_now: u64,
+    /// Sessions that ended early, because the node had no time for them: the newest end first.
     pub sessions_full: u64,
     /// Dispatches in it.
     pub dispatches: u64,
@@ -310,10 +314,21 @@ pub(super) struct Part {
     /// Bytes that the caller has. They are freed.
     #[serde(default)]
     from: u64,
+    /// Bytes that are read. Of another node, by `node`, 524288 always fit.
+    #[serde(default = "frames_bytes_max")]
+    #[param(minimum = 1, maximum = 8_388_608, default = 8_388_608)]
+    bytes_max: usize,
+}
+
+fn frames_bytes_max() -> usize {
+    FRAMES_BYTES_MAX
 }
 
 impl Check for Part {
-    fn check(&self, _: &mut FieldErrors) {}
+    fn check(&self, faults: &mut FieldErrors) {
+        let bytes_max = self.bytes_max.try_into().unwrap_or(i64::MAX);
+        faults.number("bytes_max", bytes_max, 1, FRAMES_BYTES_MAX as i64);
+    }
 }
 
 /// Reads the frames of a recording
@@ -329,9 +344,9 @@ pub(super) async fn frames(
     _: Caller<LabScope>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Query(Part { from }): Query<Part>,
+    Query(Part { from, bytes_max }): Query<Part>,
 ) -> Result<Response, V1Error> {
-    let frames = v1.in_time(v1.lab.frames(path.text("recording_id"), from, FRAMES_BYTES_MAX)).await?;
+    let frames = v1.in_time(v1.lab.frames(path.text("recording_id"), from, bytes_max)).await?;
     let frames = frames.ok_or_else(no_recording)?.ok_or_else(|| {
         V1Error::conflict("The node does not have these bytes: `from` is the number of bytes that were read so far.")
     })?;

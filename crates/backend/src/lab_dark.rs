@@ -94,7 +94,10 @@ pub struct DarkBody {
     pub started_at: u64,
     /// Sessions so far.
     pub sessions: u64,
-    /// Sessions that were left out because the thread had no time for them: raise `cpu_permille`, or `one_in`.
+    /// Sessions that are measured now. It begins with one, and has more while the CPU time suffices.
+    pub sessions_now: u64,
+    /// Sessions that left the sample early because the CPU time did not suffice: raise `cpu_permille`, or compare fewer
+    /// arms. The newest leave first, and later a session is added again.
     pub sessions_busy: u64,
     /// Sessions that were left out because of `memory_bytes_max`.
     pub sessions_memory: u64,

@@ -22,6 +22,11 @@ use std::{
 /// Thousandths of a core: some 2,000 dispatches a second.
 const CPU_PERMILLE: u64 = 50;
 
+/// Sessions of a recording at its start: others follow while the thread keeps up.
+const RECORDED_FIRST: usize = 4;
+/// The same of a dark launch. Four arms may take the whole budget for one session of a busy guild.
+const DARK_FIRST: usize = 1;
+
 /// The recorder of a node. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLab {
@@ -29,6 +34,8 @@ pub(crate) struct NodeLab {
     installed: InstalledDictionaries,
     recording: Arc<Mutex<Option<Recording>>>,
     dark: Arc<Mutex<Option<Launch>>>,
+    /// Number in the cluster.
+    node: Option<u32>,
 }
 
 /// A dark launch.
@@ -52,6 +59,7 @@ impl Launch {
             state,
             started_at: self.started_at,
             sessions: status.sessions_total,
+            sessions_now: status.sessions_now,
             sessions_busy: status.sessions_busy_total,
             sessions_memory: status.sessions_memory_total,
             memory_bytes: status.memory_bytes,
@@ -91,7 +99,9 @@ impl Recording {
             ended: status.ended.map(Ended::name),
             scrubbed: status.header.scrubbed,
             private: status.header.private,
+            node: status.header.node,
             sessions: status.sessions_total,
+            sessions_now: status.sessions_now,
             sessions_full: status.sessions_full_total,
             dispatches: status.dispatches_total,
             left_out: status.left_out_total,
@@ -114,9 +124,9 @@ fn encoding_of(name: Option<&str>) -> Option<Encoding> {
 }
 
 impl NodeLab {
-    /// Arms may name these dictionaries.
-    pub fn new(installed: InstalledDictionaries) -> Self {
-        Self { installed, taps: TapSwitch::default(), recording: Arc::default(), dark: Arc::default() }
+    /// Arms may name these dictionaries. `node` is the number in the cluster.
+    pub fn new(installed: InstalledDictionaries, node: Option<u32>) -> Self {
+        Self { installed, taps: TapSwitch::default(), recording: Arc::default(), dark: Arc::default(), node }
     }
 
     /// The switch of all partitions.
@@ -143,6 +153,8 @@ impl NodeLab {
         let filter = TapFilter {
             one_in: plan.one_in,
             sessions_max: plan.sessions_max as usize,
+            sessions_first: RECORDED_FIRST,
+            counts_ended: true,
             guild_id: plan.guild_id,
             platform: plan.platform,
             encoding: encoding_of(plan.encoding.as_deref()),
@@ -154,6 +166,7 @@ impl NodeLab {
             bytes_max: plan.bytes_max,
             duration_max: Duration::from_secs(plan.seconds_max),
             started_at: unix_seconds(),
+            node: self.node,
         };
         let key = random().map_err(|_| LabFault::Memory)?;
         // Of no recording before a restart.
@@ -187,6 +200,8 @@ impl NodeLab {
             one_in: plan.one_in,
             // Without CPU time nothing is copied.
             sessions_max: if plan.cpu_permille == 0 { 0 } else { plan.sessions_max as usize },
+            sessions_first: DARK_FIRST,
+            counts_ended: false,
             guild_id: plan.guild_id,
             platform: plan.platform.clone(),
             encoding,

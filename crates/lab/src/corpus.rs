@@ -41,7 +41,7 @@ impl Recorded {
 /// Recordings in memory.
 #[derive(Debug)]
 pub struct Corpus {
-    /// Header of the first file.
+    /// Header of the first recording; `scrubbed` and `private` are those of all.
     pub header: Header,
     /// In the order of the files.
     pub messages: Vec<Recorded>,
@@ -59,8 +59,7 @@ impl Corpus {
     }
 
     fn read_within<R: Read>(reader: &mut RecordingReader<R>, bytes_max: usize) -> Result<Self> {
-        let header = reader.header().clone();
-        let mut corpus = Self { header, messages: Vec::new(), left_out_count: 0 };
+        let mut corpus = Self { header: reader.header().clone(), messages: Vec::new(), left_out_count: 0 };
         let mut bytes = 0;
         for_each(reader, |step| {
             let Step::Message(_, message) = step else { return Ok(()) };
@@ -79,6 +78,8 @@ impl Corpus {
             });
             Ok(())
         })?;
+        // That of all recordings.
+        corpus.header = reader.header().clone();
         ensure!(!corpus.messages.is_empty(), "the recording has no dispatch: record for longer, or more sessions");
         Ok(corpus)
     }
@@ -118,7 +119,9 @@ mod tests {
     fn file(sessions: u64, count: u64) -> Vec<u8> {
         let mut writer = RecordingWriter::new().unwrap();
         let format = FORMAT.to_owned();
-        writer.push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1 }).unwrap();
+        writer
+            .push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1, node: None })
+            .unwrap();
         for n in 0..count {
             let body = RawValue::from_string(format!("{{\"content\":\"text {n}\"}}")).unwrap();
             let (encoding, event, rule) = ("json".into(), Cow::Borrowed("MESSAGE_CREATE"), "public".into());

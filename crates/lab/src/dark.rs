@@ -2,16 +2,20 @@
 //!
 //! Owns        the arms' sums by event, and the memory budget.
 //! Invariants  N1 all arms count the same dispatches. N2 contexts of all arms take at most `memory_bytes_max` and one
-//!             session's more; a session that would exceed it is left out, and counted. (tests `n*_*`)
-//! Limits      `DARK_ARMS_MAX` arms; `SESSIONS_MAX` sessions at once. A session for which the thread has no time is
-//!             left out by the tap's queue, and counted.
+//!             session's more; a session that would exceed it is left out, and counted. N3 it begins with one session,
+//!             and has more while the thread keeps up. (tests `n*_*`)
+//! Limits      `DARK_ARMS_MAX` arms; `SESSIONS_MAX` sessions at once. When there is no time for all sessions, the
+//!             newest leave the sample (C2 of `copies` in `guildhall-partition`), and are counted.
 //! Not here    the copies: `guildhall_partition::TapSwitch`. The thread and its CPU budget.
 
 use crate::arms::{ArmRun, Message, SESSIONS_MAX, Sum};
 use anyhow::{Result, ensure};
 use guildhall_codec::{Arm, Dictionaries, Encoding};
-use guildhall_partition::{TapMessage, TapReader};
-use std::collections::{BTreeSet, HashSet};
+use guildhall_partition::{CopiedSessions, TapMessage, TapReader};
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Instant,
+};
 
 /// Arms at once.
 pub const DARK_ARMS_MAX: usize = 4;
@@ -25,7 +29,8 @@ pub struct Dark {
     sessions: HashSet<u64>,
     left_out: BTreeSet<u64>,
     left_out_total: u64,
-    taps: (u64, u64),
+    copied: CopiedSessions,
+    started: Instant,
     is_failed: bool,
 }
 
@@ -38,7 +43,9 @@ pub struct DarkStatus {
     pub is_failed: bool,
     /// Sessions so far.
     pub sessions_total: u64,
-    /// Sessions that were left out because the thread had no time for them.
+    /// Sessions that are measured now.
+    pub sessions_now: u64,
+    /// Sessions that left the sample early because the thread had no time for them.
     pub sessions_busy_total: u64,
     /// Sessions that were left out because of the memory budget.
     pub sessions_memory_total: u64,
@@ -81,7 +88,8 @@ impl Dark {
             sessions: HashSet::new(),
             left_out: BTreeSet::new(),
             left_out_total: 0,
-            taps: (0, 0),
+            copied: CopiedSessions::default(),
+            started: Instant::now(),
             is_failed: false,
         }
     }
@@ -89,8 +97,10 @@ impl Dark {
     /// Handles the oldest copy. False: none waits, or the dark launch has ended.
     pub fn step(&mut self) -> bool {
         let Some(tap) = &self.tap else { return false };
-        self.taps = tap.sessions();
-        let Some(message) = tap.next() else { return false };
+        let Some(message) = tap.next() else {
+            tap.grow(self.started.elapsed());
+            return false;
+        };
         if let Err(error) = self.handle(message) {
             tracing::warn!(target: "guildhall::lab", error = format!("{error:#}"), "a dark launch ends");
             self.is_failed = true;
@@ -101,6 +111,8 @@ impl Dark {
 
     fn handle(&mut self, message: TapMessage) -> Result<()> {
         match message {
+            // For the bill.
+            TapMessage::Frame { .. } => {}
             TapMessage::End { session, .. } => {
                 self.left_out.remove(&session);
                 if self.sessions.remove(&session) {
@@ -129,6 +141,7 @@ impl Dark {
             true => {
                 self.left_out_total += 1;
                 self.left_out.insert(session);
+                self.tap.iter().for_each(|tap| tap.leave_out(session));
             }
             false => drop(self.sessions.insert(session)),
         }
@@ -141,10 +154,15 @@ impl Dark {
 
     /// Ends it. Its figures stay.
     pub fn end(&mut self) {
+        self.copied = CopiedSessions { now: 0, ..self.copied() };
         self.tap = None;
         for session in self.sessions.drain() {
             self.runs.iter_mut().for_each(|run| run.end(session));
         }
+    }
+
+    fn copied(&self) -> CopiedSessions {
+        self.tap.as_ref().map_or(self.copied, TapReader::sessions)
     }
 
     /// Whether it runs.
@@ -162,11 +180,13 @@ impl Dark {
             total: run.total(),
             by_event: run.by_event().iter().map(|(name, sum)| (*name, *sum)).collect(),
         };
+        let copied = self.copied();
         DarkStatus {
             is_running: self.is_running(),
             is_failed: self.is_failed,
-            sessions_total: self.taps.0,
-            sessions_busy_total: self.taps.1,
+            sessions_total: copied.total,
+            sessions_now: copied.now,
+            sessions_busy_total: copied.lost_total,
             sessions_memory_total: self.left_out_total,
             memory_bytes: self.memory_bytes() as u64,
             arms: self.runs.iter().map(arm).collect(),
@@ -183,8 +203,16 @@ mod tests {
 
     fn dark(arms: &[&str], memory_bytes_max: usize) -> (Dark, TapSwitch) {
         let switch = TapSwitch::default();
-        let filter =
-            TapFilter { one_in: 1, sessions_max: 9, guild_id: None, platform: None, encoding: None, private: true };
+        let filter = TapFilter {
+            one_in: 1,
+            sessions_max: 9,
+            sessions_first: 1,
+            counts_ended: false,
+            guild_id: None,
+            platform: None,
+            encoding: None,
+            private: true,
+        };
         let arms: Vec<Arm> = arms.iter().map(|arm| arm.parse().unwrap()).collect();
         let encodings = [Encoding::Json, Encoding::Etf];
         let runs = Dark::runs(&arms, &encodings, &Dictionaries::default()).unwrap();

@@ -16,7 +16,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use guildhall_codec::{DecodeLimits, Encoding, decode_etf_from_gateway, etf};
 use guildhall_model::EventName;
-use guildhall_partition::{TapMessage, TapReader, TapRule};
+use guildhall_partition::{CopiedSessions, TapMessage, TapReader, TapRule};
 use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
@@ -46,6 +46,8 @@ pub struct RecorderParams {
     pub duration_max: Duration,
     /// Unix time of the start, seconds.
     pub started_at: u64,
+    /// Number of the node in its cluster.
+    pub node: Option<u32>,
 }
 
 /// Why a recording has no further frames.
@@ -88,7 +90,7 @@ pub struct Recorder {
     started: Instant,
     flushed: Instant,
     first_ms: Option<u64>,
-    sessions: (u64, u64),
+    sessions: CopiedSessions,
     ended: Option<Ended>,
     /// Bodies that were made, by a hash of what they were made of.
     recent: HashMap<u64, Option<String>>,
@@ -108,7 +110,9 @@ pub struct RecorderStatus {
     pub ended: Option<Ended>,
     /// Sessions that it has dispatches of.
     pub sessions_total: u64,
-    /// Sessions that ended because the queue of copies was full.
+    /// Sessions that are recorded now.
+    pub sessions_now: u64,
+    /// Sessions that ended early because the queue of copies was full.
     pub sessions_full_total: u64,
     /// Dispatches in it.
     pub dispatches_total: u64,
@@ -132,6 +136,7 @@ impl Recorder {
             scrubbed: params.scrubbed,
             private: params.private,
             started_at: params.started_at,
+            node: params.node,
         };
         let mut writer = RecordingWriter::new()?;
         writer.push(&header)?;
@@ -148,7 +153,7 @@ impl Recorder {
             started: now,
             flushed: now,
             first_ms: None,
-            sessions: (0, 0),
+            sessions: CopiedSessions::default(),
             ended: None,
             freed_bytes: 0,
             lines_total: 0,
@@ -167,12 +172,14 @@ impl Recorder {
 
     fn try_step(&mut self) -> Result<bool> {
         let Some(tap) = &self.tap else { return Ok(false) };
-        self.sessions = tap.sessions();
         if self.started.elapsed() >= self.params.duration_max {
             self.end(Ended::Time);
             return Ok(false);
         }
         let message = tap.next();
+        if message.is_none() {
+            tap.grow(self.started.elapsed());
+        }
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flushed = Instant::now();
             self.writer.flush()?;
@@ -197,6 +204,8 @@ impl Recorder {
     fn record(&mut self, message: TapMessage) -> Result<()> {
         let at_ms = |of: &mut Self, ms: u64| ms.saturating_sub(*of.first_ms.get_or_insert(ms));
         match message {
+            // For the bill.
+            TapMessage::Frame { .. } => Ok(()),
             TapMessage::End { session, is_full } => {
                 let ended = Cow::Borrowed(if is_full { "queue_full" } else { "closed" });
                 let at_ms = self.started.elapsed().as_millis() as u64;
@@ -262,12 +271,17 @@ impl Recorder {
     pub fn end(&mut self, ended: Ended) {
         if self.ended.is_none() {
             self.ended = Some(ended);
+            self.sessions = CopiedSessions { now: 0, ..self.sessions() };
             self.tap = None;
             if let Err(error) = self.writer.flush() {
                 tracing::warn!(target: "guildhall::lab", error = format!("{error:#}"), "the end of a recording is lost");
             }
             self.frames.append(&mut self.writer.take());
         }
+    }
+
+    fn sessions(&self) -> CopiedSessions {
+        self.tap.as_ref().map_or(self.sessions, TapReader::sessions)
     }
 
     /// At most `bytes_max` bytes of the recording from byte `from` on; those in front are freed. None: these were freed
@@ -285,11 +299,13 @@ impl Recorder {
     /// Figures up to the last copy that was handled.
     #[must_use]
     pub fn status(&self) -> RecorderStatus {
+        let sessions = self.sessions();
         RecorderStatus {
             header: self.header.clone(),
             ended: self.ended,
-            sessions_total: self.sessions.0,
-            sessions_full_total: self.sessions.1,
+            sessions_total: sessions.total,
+            sessions_now: sessions.now,
+            sessions_full_total: sessions.lost_total,
             dispatches_total: self.lines_total,
             left_out_total: self.dropped_total,
             bytes_total: self.bytes_total(),
@@ -309,13 +325,23 @@ mod tests {
 
     fn recorder(scrubbed: bool, private: bool, bytes_max: u64) -> (Recorder, TapSwitch) {
         let switch = TapSwitch::default();
-        let filter = TapFilter { one_in: 1, sessions_max: 1, guild_id: None, platform: None, encoding: None, private };
+        let filter = TapFilter {
+            one_in: 1,
+            sessions_max: 1,
+            sessions_first: 1,
+            counts_ended: true,
+            guild_id: None,
+            platform: None,
+            encoding: None,
+            private,
+        };
         let params = RecorderParams {
             scrubbed,
             private,
             bytes_max,
             duration_max: Duration::from_secs(3_600),
             started_at: 1_790_000_000,
+            node: None,
         };
         (Recorder::new(switch.start(filter).unwrap(), params, [6; 32]).unwrap(), switch)
     }

@@ -2,17 +2,18 @@
 //!
 //! Owns        the format of the files, its version, and its bounds.
 //! Doors       `RecordingWriter` on the node, `RecordingReader` offline.
-//! Invariants  R1 `zstd -dc FILE | jq` reads a file: frames of JSON lines, the first line a `Header`. R2
-//!             bytes of a file never cause a panic, or memory beyond `LINE_BYTES_MAX`.
-//!             (tests/it/recording.rs)
-//! Limits      `LINE_BYTES_MAX`, `CHUNK_BYTES`.
+//! Invariants  R1 `zstd -dc FILE | jq` reads a file: frames of JSON lines, the first line a `Header`. R2 bytes of a
+//!             file never cause a panic, or memory beyond `LINE_BYTES_MAX` and `WINDOW_BYTES_MAX`. R3 sessions of
+//!             recordings that were appended to one another have different numbers, and the header of all counts as
+//!             scrubbed only if each of them is. (tests `r*_*` in tests/it/recording.rs)
+//! Limits      `LINE_BYTES_MAX`, `WINDOW_BYTES_MAX`, `CHUNK_BYTES`, `RECORDINGS_MAX`.
 //! Spec        docs/lab.md "The format of a recording".
 
 use anyhow::{Context as _, Result, bail, ensure};
 use guildhall_codec::Encoding;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, io::Read, ops::Range};
+use std::{borrow::Cow, collections::VecDeque, io::Read, ops::Range};
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Value of `format` in each header.
@@ -23,8 +24,17 @@ pub const VERSION: u32 = 1;
 pub const LINE_BYTES_MAX: usize = 32 << 20;
 /// Text of one zstd frame; the last one is shorter.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Window of a file.
+/// Window that is written.
 const WINDOW_LOG: u32 = 20;
+/// Largest window that is read, 8 MiB: RFC 8878 recommends it for all decoders, and up to level 19 the command `zstd`
+/// stays within it.
+const WINDOW_LOG_MAX: u32 = 23;
+/// [`WINDOW_LOG_MAX`] in bytes.
+pub const WINDOW_BYTES_MAX: u64 = 1 << WINDOW_LOG_MAX;
+/// Recordings that a reader takes one after the other.
+pub const RECORDINGS_MAX: usize = 1_024;
+/// Sessions of the next recording are numbered from this many on.
+const SESSIONS_APART: u64 = 1 << 40;
 
 /// First line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +49,9 @@ pub struct Header {
     pub private: bool,
     /// Unix time of the start, seconds.
     pub started_at: u64,
+    /// Number of the node in its cluster; none of a node that is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
 }
 
 /// A line behind the header.
@@ -214,14 +227,20 @@ impl RecordingWriter {
     }
 }
 
-/// Reads a file line by line.
+/// Reads files line by line, one after the other.
 pub struct RecordingReader<R> {
     source: R,
+    /// Name of the source in errors; empty without one.
+    name: String,
+    /// Sources that follow, with their names.
+    later: VecDeque<(String, R)>,
     context: DCtx<'static>,
     input: Vec<u8>,
     input_at: usize,
     /// Decompressed text; lines begin at `line_at`.
     text: Vec<u8>,
+    /// What was decompressed last; it has room for `CHUNK_BYTES`.
+    piece: Vec<u8>,
     line_at: usize,
     searched_at: usize,
     /// The line that was read last.
@@ -231,7 +250,11 @@ pub struct RecordingReader<R> {
     /// The library may have more text of what it was given.
     is_output_full: bool,
     is_ended: bool,
+    /// Of all recordings so far.
     header: Header,
+    /// Headers of different recordings, and which of them the next line is of.
+    recordings: Vec<Header>,
+    recording: usize,
 }
 
 impl<R> std::fmt::Debug for RecordingReader<R> {
@@ -244,20 +267,34 @@ impl<R> std::fmt::Debug for RecordingReader<R> {
 const READ_BYTES: usize = 64 << 10;
 
 impl<R: Read> RecordingReader<R> {
-    /// Reads the header.
+    /// Reads the header of one file.
     ///
     /// # Errors
     /// The source is no recording, or one of a later version.
     pub fn new(source: R) -> Result<Self> {
+        Self::of_files([(String::new(), source)])
+    }
+
+    /// Reads the header of the first file. Errors begin with the name of the file.
+    ///
+    /// # Errors
+    /// There is no file, or the first is no recording, or one of a later version.
+    pub fn of_files(files: impl IntoIterator<Item = (String, R)>) -> Result<Self> {
+        let mut later: VecDeque<(String, R)> = files.into_iter().collect();
+        let (name, source) = later.pop_front().context("name a recording")?;
         let mut context = DCtx::try_create().context("no memory for a context")?;
-        context.set_parameter(DParameter::WindowLogMax(27)).map_err(failed)?;
-        let header = Header { format: String::new(), version: 0, scrubbed: true, private: false, started_at: 0 };
+        context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(failed)?;
+        let header =
+            Header { format: String::new(), version: 0, scrubbed: true, private: false, started_at: 0, node: None };
         let mut reader = Self {
             source,
+            name,
+            later,
             context,
             input: Vec::new(),
             input_at: 0,
             text: Vec::new(),
+            piece: Vec::with_capacity(CHUNK_BYTES),
             line_at: 0,
             searched_at: 0,
             line: 0..0,
@@ -266,42 +303,88 @@ impl<R: Read> RecordingReader<R> {
             is_output_full: false,
             is_ended: false,
             header,
+            recordings: Vec::new(),
+            recording: 0,
         };
-        let no_recording = "this is no recording: make one with `guildhall lab record`";
-        let line = reader.next_text().context(no_recording)?.context(no_recording)?;
-        let header: Header = serde_json::from_slice(line).context(no_recording)?;
-        ensure!(header.format == FORMAT, "{no_recording}");
-        ensure!(
-            header.version <= VERSION,
-            "the recording has version {}, this program reads versions up to {VERSION}: use a newer one",
-            header.version
-        );
+        let header = match reader.first_header() {
+            Ok(header) => header,
+            Err(error) => return Err(reader.named(error)),
+        };
+        reader.recordings.push(header.clone());
         reader.header = header;
         Ok(reader)
     }
 
-    /// The first line.
+    fn first_header(&mut self) -> Result<Header> {
+        let line = self.next_text()?.context(NO_RECORDING)?;
+        read_header(line)
+    }
+
+    fn named(&self, error: anyhow::Error) -> anyhow::Error {
+        if self.name.is_empty() { error } else { error.context(self.name.clone()) }
+    }
+
+    /// The first line. After a line of an appended recording, `scrubbed` and `private` are those of all recordings.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next line; none at the end. Headers of files that were appended are skipped.
+    /// The next line; none at the end. After the header of another recording that was appended, the numbers of sessions
+    /// are others than before it (R3).
     ///
     /// # Errors
     /// The line is too long or is no line, or the file is damaged: with its number.
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>> {
+        match self.find_line() {
+            Ok(false) => Ok(None),
+            Ok(true) => self.read_line().map(Some).map_err(|error| self.named(error)),
+            Err(error) if self.number == 0 => Err(self.named(error)),
+            Err(error) => Err(self.named(error.context(format!("after line {}", self.number)))),
+        }
+    }
+
+    /// Whether there is another line that is no header.
+    fn find_line(&mut self) -> Result<bool> {
         loop {
-            let number = self.number + 1;
-            let Some(line) = self.next_text().with_context(|| format!("line {number}"))? else { return Ok(None) };
-            if line.is_empty() || line.starts_with(b"{\"format\":") {
+            if self.next_text()?.is_none() {
+                return Ok(false);
+            }
+            let line = &self.text[self.line.clone()];
+            if line.is_empty() {
                 continue;
             }
-            // The borrow is taken again: a conditional return of it would last for the loop.
-            let wrong = || format!("line {number} is no line of a recording");
-            let line: RawLine<'_> = serde_json::from_slice(&self.text[self.line.clone()]).with_context(wrong)?;
-            return line.line().map(Some).with_context(wrong);
+            if self.number == 1 || line.starts_with(HEADER_START) {
+                let header = read_header(line)?;
+                self.begin(header)?;
+                continue;
+            }
+            return Ok(true);
         }
+    }
+
+    fn read_line(&self) -> Result<Line<'_>> {
+        let wrong = || format!("line {} is no line of a recording", self.number);
+        let mut line: RawLine<'_> = serde_json::from_slice(&self.text[self.line.clone()]).with_context(wrong)?;
+        line.session = line.session.wrapping_add(self.recording as u64 * SESSIONS_APART);
+        line.line().with_context(wrong)
+    }
+
+    /// A header of a further file: of a recording that is known, or of another one.
+    fn begin(&mut self, header: Header) -> Result<()> {
+        let known = self.recordings.iter().position(|of| *of == header);
+        self.recording = match known {
+            Some(known) => known,
+            None => {
+                let count = self.recordings.len();
+                ensure!(count < RECORDINGS_MAX, "more than {RECORDINGS_MAX} recordings: read fewer at a time");
+                self.header.scrubbed &= header.scrubbed;
+                self.header.private |= header.private;
+                self.recordings.push(header);
+                count
+            }
+        };
+        Ok(())
     }
 
     /// The next line's text, without its end.
@@ -317,7 +400,6 @@ impl<R: Read> RecordingReader<R> {
             }
             self.searched_at = self.text.len();
             if self.is_ended {
-                ensure!(self.line_at == self.text.len(), "the last line has no end: the file was cut");
                 return Ok(None);
             }
             ensure!(self.text.len() - self.line_at <= LINE_BYTES_MAX, "more than {} MiB", LINE_BYTES_MAX >> 20);
@@ -331,29 +413,119 @@ impl<R: Read> RecordingReader<R> {
         self.text.drain(..self.line_at);
         self.searched_at -= self.line_at;
         self.line_at = 0;
-        if self.input_at == self.input.len() && !self.is_output_full {
-            self.input.resize(READ_BYTES, 0);
-            let read = self.source.read(&mut self.input).context("reading")?;
-            self.input.truncate(read);
-            self.input_at = 0;
-            if read == 0 {
-                ensure!(!self.is_mid_frame, "the file was cut");
-                self.is_ended = true;
-                return Ok(());
+        // A frame begins with its window.
+        let wanted = if self.is_mid_frame { 1 } else { FRAME_START_BYTES };
+        if !self.is_output_full && self.input.len() - self.input_at < wanted {
+            self.read(wanted)?;
+            if self.input.is_empty() {
+                return self.end_source();
             }
         }
-        self.text.reserve(CHUNK_BYTES);
-        let end = self.text.len();
-        let mut output = OutBuffer::around_pos(&mut self.text, end);
-        let mut input = InBuffer::around(&self.input[self.input_at..]);
+        let input = &self.input[self.input_at..];
+        if !self.is_mid_frame {
+            check_frame_start(input, self.number)?;
+        }
+        // Of its own and of this size: the library decodes a frame that fits without a look at its window.
+        self.piece.clear();
+        let mut output = OutBuffer::around(&mut self.piece);
+        let mut input = InBuffer::around(input);
         let left = self.context.decompress_stream(&mut output, &mut input).map_err(failed)?;
         self.input_at += input.pos;
         self.is_mid_frame = left != 0;
         self.is_output_full = output.pos() == output.capacity() && self.is_mid_frame;
+        self.text.extend_from_slice(&self.piece);
+        Ok(())
+    }
+
+    /// The source has no further bytes: the next one follows.
+    fn end_source(&mut self) -> Result<()> {
+        ensure!(!self.is_mid_frame && self.text.is_empty(), "{CUT}");
+        ensure!(self.number > 0, "the file is empty: {NO_RECORDING}");
+        match self.later.pop_front() {
+            Some(next) => {
+                (self.name, self.source) = next;
+                self.number = 0;
+            }
+            None => self.is_ended = true,
+        }
+        Ok(())
+    }
+
+    /// Reads until there are `wanted` bytes of input, or until the end of the source.
+    fn read(&mut self, wanted: usize) -> Result<()> {
+        self.input.drain(..self.input_at);
+        self.input_at = 0;
+        while self.input.len() < wanted {
+            let start = self.input.len();
+            self.input.resize(READ_BYTES, 0);
+            let read = loop {
+                match self.source.read(&mut self.input[start..]) {
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    read => break read,
+                }
+            };
+            self.input.truncate(start + *read.as_ref().unwrap_or(&0));
+            if read.context("it cannot be read")? == 0 {
+                break;
+            }
+        }
         Ok(())
     }
 }
 
+/// What a frame of zstd begins with.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const NO_RECORDING: &str = "this is no recording: make one with `guildhall lab record`";
+const HEADER_START: &[u8] = b"{\"format\":";
+const CUT: &str = "the file was cut: copy it again. If this is all there is, `zstd -dc FILE | sed '$d' | zstd > OTHER` \
+                   makes a file of the lines before";
+const LARGE_WINDOW: &str = "its window is larger than 8 MiB: `zstd -dc --long=31 FILE | zstd > OTHER` makes a file \
+                            with a smaller one";
+/// Magic number, descriptor and window of a frame.
+const FRAME_START_BYTES: usize = 6;
+
+/// Checks what the library does not: the kind of a file, and the window of a frame that it decodes in one piece (RFC
+/// 8878, "Window Descriptor"). A frame of a single segment has its content as the window, and the library has the
+/// bound.
+fn check_frame_start(frame: &[u8], line: u64) -> Result<()> {
+    let Some(start) = frame.strip_prefix(&MAGIC) else {
+        ensure!(
+            !frame.starts_with(HEADER_START),
+            "this is the text of a recording: `zstd FILE` makes a recording of it"
+        );
+        let is_skippable = frame.len() > 3 && frame[0] & 0xf0 == 0x50 && frame[1..4] == [0x2a, 0x4d, 0x18];
+        ensure!(line > 0 || is_skippable, "{NO_RECORDING}");
+        return Ok(());
+    };
+    let &[descriptor, window, ..] = start else { return Ok(()) };
+    let is_single_segment = descriptor & 0x20 != 0;
+    let base = 1_u64 << (10 + (window >> 3));
+    let bytes = base + base / 8 * u64::from(window & 7);
+    ensure!(is_single_segment || bytes <= WINDOW_BYTES_MAX, "{LARGE_WINDOW}");
+    Ok(())
+}
+
+/// A line as a header that this program can read.
+fn read_header(line: &[u8]) -> Result<Header> {
+    /// What all versions have.
+    #[derive(Deserialize)]
+    struct Start {
+        format: String,
+        version: u32,
+    }
+    let start: Start = serde_json::from_slice(line).context(NO_RECORDING)?;
+    ensure!(start.format == FORMAT, "{NO_RECORDING}");
+    ensure!(
+        (1..=VERSION).contains(&start.version),
+        "the recording has version {}, this program reads versions up to {VERSION}: use a newer one",
+        start.version
+    );
+    serde_json::from_slice(line).context(NO_RECORDING)
+}
+
 fn failed(code: usize) -> anyhow::Error {
-    anyhow::anyhow!("not zstd, or damaged: {}", zstd_safe::get_error_name(code))
+    match zstd_safe::get_error_name(code) {
+        "Frame requires too much memory for decoding" => anyhow::anyhow!("{LARGE_WINDOW}"),
+        name => anyhow::anyhow!("the file is damaged: copy or record it again ({name})"),
+    }
 }

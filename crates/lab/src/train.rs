@@ -200,7 +200,9 @@ mod tests {
     fn corpus(messages_count: &[u64]) -> Corpus {
         let mut writer = RecordingWriter::new().unwrap();
         let format = FORMAT.to_owned();
-        writer.push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1 }).unwrap();
+        writer
+            .push(&Header { format, version: VERSION, scrubbed: true, private: false, started_at: 1, node: None })
+            .unwrap();
         for (session, count) in (0..).zip(messages_count) {
             for seq in 1..=*count {
                 let body = RawValue::from_string(format!("{{\"content\":\"text {seq}\"}}")).unwrap();

@@ -55,8 +55,10 @@ impl Partition {
             }
             return key;
         }
-        if let Some(conn) = self.core.conns.get_mut(key) {
-            conn.sent.set_tap(self.core.config.bill.tap());
+        if let Some(copies) = self.core.config.bill.tap()
+            && let Some(conn) = self.core.conns.get_mut(key)
+        {
+            conn.sent.set_bill(copies);
         }
         let hello = self.core.fixed(params.encoding).hello.clone();
         self.core.control(turn, key, Control::Payload(hello));

@@ -1,28 +1,30 @@
 //! Bandwidth bill: cost of the frames of sampled connections in other codecs.
 //!
-//! Owns        the handle (`Bill`) that all partitions share, the copy of a sampled connection's frames (`Tap`), and
-//!             the machine that compresses the copies (`BillWorker`), which a thread of the driver runs.
+//! Owns        the handle (`Bill`) that all partitions share, the choice of connections, and the machine that
+//!             compresses the copies (`BillWorker`), which a thread of the driver runs.
 //! Invariants  B1 all sums are of the same frames: a frame counts with its bytes as sent, plain, in zlib-stream and in
 //!             zstd-stream, or not at all. B2 a frame that was not copied ends the sample of its connection: no stream
-//!             has a gap. B3 a connection that is not sampled costs a branch per frame. (tests `b1_*`, `b2_*`)
-//! Limits      `CONNECTIONS_MAX` sampled connections, `QUEUE_BYTES_MAX` bytes of frames that wait; a frame past that is
-//!             dropped, and the sample of its connection ends.
-//! Not here    the thread and its CPU budget: `guildhall::bill`. Frames that no codec compresses (pong, close).
+//!             has a gap. B3 a connection that is not sampled costs what T1 of `tap` allows. (tests `b1_*`, `b2_*`)
+//! Limits      `CONNECTIONS_MAX` sampled connections, `QUEUE_BYTES_MAX` bytes of frames that wait. When there is no
+//!             time for all of them, the newest leave the sample (C2 of `copies`).
+//! Not here    the copies: `tap`. The thread and its CPU budget: `guildhall_telemetry::spare`. Frames that no codec
+//!             compresses (pong, close).
 
 use crate::{
-    sent::{OTHER, SentTable},
+    copies::{CopyLimits, CopyQueue, SessionCopies},
+    sent::{ConnSent, OTHER, SentTable},
     stream_account::Writer,
+    tap::TapMessage,
 };
 use guildhall_accounting::report::{self, BilledType, BilledWays};
-use guildhall_codec::{CodecError, ContextPool, FrameParts, StreamCompressor};
+use guildhall_codec::{CodecError, ContextPool, StreamCompressor};
 use guildhall_model::EventName;
 use guildhall_ws_proto::{FrameHeader, Opcode};
 use std::{
-    collections::{HashMap, VecDeque},
-    mem,
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -32,8 +34,6 @@ pub const CONNECTIONS_MAX: usize = 32;
 const CONNECTIONS_MIN: usize = 4;
 /// Bytes of frames that wait for the worker.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// Bytes that a frame counts for on top of its payload.
-const FRAME_BYTES: usize = mem::size_of::<Message>();
 const TYPES: usize = EventName::ALL.len() + 1;
 
 /// The bill of a node. Clones share it; the default has no bill.
@@ -44,19 +44,10 @@ pub struct Bill(Option<Arc<Shared>>);
 struct Shared {
     one_in: u64,
     contexts: ContextPool,
-    queue: Mutex<Queue>,
+    queue: Arc<CopyQueue>,
     sums: Mutex<Sums>,
     draws: AtomicU64,
-    taps_count: AtomicUsize,
-    taps_total: AtomicU64,
-    taps_dropped_total: AtomicU64,
     cpu_ns: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    messages: VecDeque<Message>,
-    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -66,21 +57,6 @@ struct Sums {
     writers: [BilledWays; Writer::ALL.len()],
     /// Of connections that are sampled now.
     taps: HashMap<u64, BilledWays>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Frame { tap: u64, name: Option<EventName>, writer: Option<Writer>, payload: Box<[u8]>, wire_bytes: usize },
-    End { tap: u64 },
-}
-
-/// Copies the frames of one connection.
-#[derive(Debug)]
-pub struct Tap {
-    shared: Arc<Shared>,
-    number: u64,
-    /// A frame did not fit the queue.
-    is_ended: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,34 +71,43 @@ impl Bill {
         let shared = Arc::new(Shared {
             one_in: one_in.into(),
             contexts,
-            queue: Mutex::default(),
+            queue: CopyQueue::new(CopyLimits {
+                bytes_max: QUEUE_BYTES_MAX,
+                sessions_max: CONNECTIONS_MAX,
+                sessions_first: CONNECTIONS_MAX,
+                counts_ended: false,
+                is_paced: false,
+                private: true,
+            }),
             sums: Mutex::new(Sums {
                 types: vec![BilledWays::default(); TYPES].into(),
                 writers: Default::default(),
                 taps: HashMap::new(),
             }),
             draws: AtomicU64::new(0),
-            taps_count: AtomicUsize::new(0),
-            taps_total: AtomicU64::new(0),
-            taps_dropped_total: AtomicU64::new(0),
             cpu_ns: AtomicU64::new(0),
         });
         (Self(Some(shared.clone())), BillWorker { shared, streams: HashMap::new(), out: Vec::new() })
     }
 
-    /// The tap of a new connection, if it is sampled.
-    pub(crate) fn tap(&self) -> Option<Box<Tap>> {
+    /// The copies of a new connection, if it is sampled.
+    pub(crate) fn tap(&self) -> Option<SessionCopies> {
         let shared = self.0.as_ref().filter(|shared| shared.is_due())?;
-        let number = shared.taps_total.fetch_add(1, Relaxed);
-        Some(Box::new(Tap { shared: shared.clone(), number, is_ended: false }))
+        shared.queue.admit()
+    }
+
+    /// Sums of the frames of a connection that were compressed a second time; none once its sample has ended.
+    pub(crate) fn billed(&self, conn: &ConnSent) -> Option<BilledWays> {
+        let copies = conn.taps().bill().filter(|copies| !copies.is_ended())?;
+        lock(&self.0.as_ref()?.sums).taps.get(&copies.session()).cloned()
     }
 
     /// Memory of the contexts and of frames that wait, in bytes, and the number of sampled connections.
     #[must_use]
     pub fn memory(&self) -> (u64, u64) {
         let Some(shared) = &self.0 else { return (0, 0) };
-        let waiting = lock(&shared.queue).bytes as u64;
-        (shared.contexts.stats().resident_bytes + waiting, shared.taps_count.load(Relaxed) as u64)
+        let waiting = shared.queue.waiting_bytes() as u64;
+        (shared.contexts.stats().resident_bytes + waiting, shared.queue.sessions().now)
     }
 
     /// CPU time of the comparison so far.
@@ -148,12 +133,13 @@ impl Bill {
             estimate: sample.scaled_to(&sent),
             sample,
         });
+        let sessions = shared.queue.sessions();
         Some(report::Bill {
             writers: writers.collect(),
             one_in: shared.one_in,
-            sessions: shared.taps_count.load(Relaxed) as u64,
-            sessions_total: shared.taps_total.load(Relaxed),
-            sessions_dropped_total: shared.taps_dropped_total.load(Relaxed),
+            sessions: sessions.now,
+            sessions_total: sessions.total,
+            sessions_dropped_total: sessions.lost_total,
             cpu_ns_total: self.cpu_ns(),
             ..report::Bill::of_types(&types)?
         })
@@ -167,69 +153,8 @@ impl Shared {
         }
         // A congruential sequence: no fixed rhythm, so that a client that reconnects in one is not always sampled.
         let draw = self.draws.fetch_add(1, Relaxed).wrapping_mul(6_364_136_223_846_793_005) >> 32;
-        let count = self.taps_count.load(Relaxed);
-        let is_due = count < CONNECTIONS_MIN || count < CONNECTIONS_MAX && draw.is_multiple_of(self.one_in);
-        if is_due {
-            self.taps_count.fetch_add(1, Relaxed);
-        }
-        is_due
-    }
-}
-
-impl Tap {
-    /// Copies a dispatch: `parts` without framing.
-    pub(crate) fn dispatch(
-        &mut self,
-        (name, writer): (Option<EventName>, Option<Writer>),
-        parts: &FrameParts<'_>,
-        wire_bytes: usize,
-    ) {
-        self.frame((name, writer), parts.slices(0), wire_bytes);
-    }
-
-    /// Copies a payload that is no dispatch.
-    pub(crate) fn payload(&mut self, writer: Option<Writer>, payload: &[u8], wire_bytes: usize) {
-        self.frame((None, writer), [payload, &[], &[]], wire_bytes);
-    }
-
-    /// Sums of the frames that were compressed a second time; none once its sample has ended.
-    pub(crate) fn billed(&self) -> Option<BilledWays> {
-        lock(&self.shared.sums).taps.get(&self.number).filter(|_| !self.is_ended).cloned()
-    }
-
-    fn frame(&mut self, (name, writer): (Option<EventName>, Option<Writer>), slices: [&[u8]; 3], wire_bytes: usize) {
-        if self.is_ended {
-            return;
-        }
-        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>() + FRAME_BYTES;
-        let mut queue = lock(&self.shared.queue);
-        if queue.bytes + bytes > QUEUE_BYTES_MAX {
-            drop(queue);
-            self.shared.taps_dropped_total.fetch_add(1, Relaxed);
-            return self.end();
-        }
-        queue.bytes += bytes;
-        queue.messages.push_back(Message::Frame {
-            tap: self.number,
-            name,
-            writer,
-            payload: slices.concat().into(),
-            wire_bytes,
-        });
-    }
-
-    fn end(&mut self) {
-        if !mem::replace(&mut self.is_ended, true) {
-            self.shared.taps_count.fetch_sub(1, Relaxed);
-            // Bounded: one per sampled connection.
-            lock(&self.shared.queue).messages.push_back(Message::End { tap: self.number });
-        }
-    }
-}
-
-impl Drop for Tap {
-    fn drop(&mut self) {
-        self.end();
+        let count = self.queue.sessions().now as usize;
+        count < CONNECTIONS_MIN || count < CONNECTIONS_MAX && draw.is_multiple_of(self.one_in)
     }
 }
 
@@ -259,21 +184,17 @@ impl BillWorker {
     /// # Errors
     /// A library's. The frame counts nowhere; the caller gives up.
     pub fn step(&mut self) -> Result<bool, CodecError> {
-        let message = {
-            let mut queue = lock(&self.shared.queue);
-            let Some(message) = queue.messages.pop_front() else { return Ok(false) };
-            if let Message::Frame { payload, .. } = &message {
-                queue.bytes -= payload.len() + FRAME_BYTES;
+        match self.shared.queue.next() {
+            None => return Ok(false),
+            // No tap of the lab.
+            Some(TapMessage::Dispatch { .. }) => {}
+            Some(TapMessage::End { session, .. }) => {
+                drop(self.streams.remove(&session));
+                lock(&self.shared.sums).taps.remove(&session);
             }
-            message
-        };
-        match message {
-            Message::End { tap } => {
-                drop(self.streams.remove(&tap));
-                lock(&self.shared.sums).taps.remove(&tap);
-            }
-            Message::Frame { tap, name, writer, payload, wire_bytes } => {
-                let streams = self.streams.entry(tap).or_insert_with(|| ComparedStreams::new(&self.shared.contexts));
+            Some(TapMessage::Frame { session, name, writer, payload, wire_bytes }) => {
+                let streams =
+                    self.streams.entry(session).or_insert_with(|| ComparedStreams::new(&self.shared.contexts));
                 let [zlib, zstd] = [&mut streams.zlib, &mut streams.zstd].map(|stream| {
                     self.out.clear();
                     stream.compress(&[&payload], &mut self.out).map(|()| framed_bytes(self.out.len()))
@@ -291,7 +212,7 @@ impl BillWorker {
                 if let Some(writer) = writer {
                     sums.writers[writer as usize] += &ways;
                 }
-                *sums.taps.entry(tap).or_default() += &ways;
+                *sums.taps.entry(session).or_default() += &ways;
             }
         }
         Ok(true)
@@ -316,6 +237,11 @@ mod tests {
         bill.report(&SentTable::default()).unwrap()
     }
 
+    fn frame(tap: &mut SessionCopies, writer: Option<Writer>, payload: &[u8], wire_bytes: usize) {
+        let (session, payload) = (tap.session(), payload.into());
+        tap.push(TapMessage::Frame { session, name: None, writer, wire_bytes, payload });
+    }
+
     #[test]
     fn b1_sums_are_those_of_streams_of_their_own() {
         let (bill, mut worker) = Bill::new(1, ContextPool::default());
@@ -326,7 +252,7 @@ mod tests {
             for (tap, reference) in taps.iter_mut().zip(&mut references) {
                 let payload = format!("{{\"t\":\"TYPING_START\",\"s\":{round},\"d\":{{\"user\":\"{}\"}}}}", round * 77);
                 let writer = if round < 20 { Writer::Context } else { Writer::SharedMatch };
-                tap.payload(Some(writer), payload.as_bytes(), 10);
+                frame(tap, Some(writer), payload.as_bytes(), 10);
                 out.clear();
                 reference.zlib.compress(&[payload.as_bytes()], &mut out).unwrap();
                 zlib += framed_bytes(out.len());
@@ -341,8 +267,8 @@ mod tests {
         assert_eq!((report.sample.zlib_bytes_total, report.sample.zstd_bytes_total), (zlib, zstd));
         let writers: Vec<_> = report.writers.iter().map(|of| (&*of.name, of.sample.count_total)).collect();
         assert_eq!(writers, [("per-connection", 40), ("shared-match", 60)]);
-        let each = taps.each_ref().map(|tap| tap.billed().unwrap());
-        assert_eq!(each[0].zlib_bytes_total + each[1].zlib_bytes_total, zlib, "each connection has its own sums");
+        let each: Vec<u64> = lock(&worker.shared.sums).taps.values().map(|ways| ways.zlib_bytes_total).collect();
+        assert_eq!((each.len(), each.iter().sum()), (2, zlib), "each connection has its own sums");
         drop(taps);
         while worker.step().unwrap() {}
         assert!(worker.streams.is_empty(), "contexts end with their connection");
@@ -355,17 +281,17 @@ mod tests {
         let (bill, mut worker) = Bill::new(1, ContextPool::default());
         let (mut loud, mut quiet) = (bill.tap().unwrap(), bill.tap().unwrap());
         let half = vec![b'x'; QUEUE_BYTES_MAX / 2];
-        quiet.payload(None, b"{}", 4);
-        (0..3).for_each(|_| loud.payload(None, &half, 4));
+        frame(&mut quiet, None, b"{}", 4);
+        (0..3).for_each(|_| frame(&mut loud, None, &half, 4));
         while worker.step().unwrap() {}
         // There is room again, but a frame is missing.
-        loud.payload(None, b"{}", 4);
-        quiet.payload(None, b"{}", 4);
+        frame(&mut loud, None, b"{}", 4);
+        frame(&mut quiet, None, b"{}", 4);
         while worker.step().unwrap() {}
         let report = totals(&bill);
         assert_eq!((report.sample.count_total, report.sessions, report.sessions_dropped_total), (3, 1, 1));
         assert_eq!(worker.streams.len(), 1);
-        assert_eq!(lock(&worker.shared.queue).bytes, 0);
+        assert_eq!(worker.shared.queue.waiting_bytes(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod client_requests;
 mod config;
 mod conn;
 mod context_budget;
+mod copies;
 mod core;
 mod counters;
 mod deadlines;
@@ -51,6 +52,7 @@ pub use bill::{Bill, BillWorker};
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use context_budget::{ContextBudget, ContextMoves, MeanAudience, Why};
+pub use copies::CopiedSessions;
 pub use counters::{Closes, Counters};
 pub use dictionary_trial::{DictionaryOffers, ListRequests, TriedDictionaries};
 pub use experiments::{

@@ -10,17 +10,17 @@
 //! Limits      one row per event name, codec and encoding; everything that is no dispatch shares one name.
 
 use crate::{
-    bill::Tap,
     conn::{Compression, Control},
+    copies::SessionCopies,
     counters::Counters,
     deflate::Form,
     stream_account::Writer,
-    tap::{ConnTaps, TapSwitch},
+    tap::{ConnTaps, SentAs, TapSwitch},
     transport::Transport,
     trial::Trial,
 };
-use guildhall_accounting::{Sent, SentRow, report::BilledWays};
-use guildhall_codec::{DispatchFrame, Encoding, Framing};
+use guildhall_accounting::{Sent, SentRow};
+use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::EventName;
 use guildhall_session::{Dispatch, Session};
 use std::sync::Arc;
@@ -75,10 +75,8 @@ pub struct ConnSent {
     way: Way,
     raw_bytes: u64,
     wire_bytes: u64,
-    /// Copies its frames for the bill; none if it is not sampled.
-    tap: Option<Box<Tap>>,
-    /// Copies of its dispatches for the lab.
-    lab: ConnTaps,
+    /// Copies for the bill and for the lab.
+    taps: ConnTaps,
     /// None: it is in no experiment.
     trial: Option<Box<Trial>>,
 }
@@ -86,12 +84,17 @@ pub struct ConnSent {
 impl ConnSent {
     /// No frame yet.
     pub fn new(way: Way) -> Self {
-        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None, lab: ConnTaps::default(), trial: None }
+        Self { way, raw_bytes: 0, wire_bytes: 0, taps: ConnTaps::default(), trial: None }
     }
 
-    /// Samples the connection for the bill, or not.
-    pub fn set_tap(&mut self, tap: Option<Box<Tap>>) {
-        self.tap = tap;
+    /// Samples the connection for the bill.
+    pub(crate) fn set_bill(&mut self, copies: SessionCopies) {
+        self.taps.set_bill(copies);
+    }
+
+    /// Its copies.
+    pub(crate) fn taps(&self) -> &ConnTaps {
+        &self.taps
     }
 
     /// Takes part in an experiment from now on.
@@ -131,15 +134,10 @@ impl ConnSent {
 
     /// The payload to copy, of a connection that is sampled.
     pub fn sampled(&self, control: &Control) -> Option<Arc<[u8]>> {
-        match (&self.tap, control) {
+        match (self.taps.bill(), control) {
             (Some(_), Control::Payload(payload)) => Some(payload.clone()),
             (Some(_), Control::Frame(_)) | (None, _) => None,
         }
-    }
-
-    /// The same frames in other codecs, of a connection that is sampled.
-    pub fn billed(&self) -> Option<BilledWays> {
-        self.tap.as_ref()?.billed()
     }
 
     /// Counts a frame that is no dispatch; `payload` comes from `sampled`, `writer` is that of the stream it is in.
@@ -153,8 +151,8 @@ impl ConnSent {
         table.add((None, writer), self.way, raw_bytes, wire_bytes);
         self.raw_bytes += raw_bytes as u64;
         self.wire_bytes += wire_bytes as u64;
-        if let (Some(tap), Some(payload)) = (&mut self.tap, payload) {
-            tap.payload(writer, payload, wire_bytes);
+        if let Some(payload) = payload {
+            self.taps.control(writer, payload, wire_bytes);
         }
     }
 }
@@ -290,21 +288,22 @@ impl Tally<'_> {
         wire_bytes: usize,
     ) {
         self.counters.sent_body_bytes += frame.body().len() as u64;
-        conn.lab.dispatch(self.taps, session, dispatch, frame, (seq, self.now_ms));
+        let writer = match by {
+            SentBy::Form(_) | SentBy::Alone => None,
+            SentBy::Stream(writer) => Some(writer),
+        };
+        let sent = SentAs { seq, at_ms: self.now_ms, writer, wire_bytes };
+        conn.taps.dispatch(self.taps, session, dispatch, frame, sent);
         if !guildhall_accounting::is_on() {
             return;
         }
-        let (raw_bytes, writer) = match by {
-            SentBy::Form(form) => (form.raw_bytes(frame, seq, wire_bytes), None),
-            SentBy::Stream(writer) => (frame.payload_bytes(seq), Some(writer)),
-            SentBy::Alone => (frame.payload_bytes(seq), None),
+        let raw_bytes = match by {
+            SentBy::Form(form) => form.raw_bytes(frame, seq, wire_bytes),
+            SentBy::Stream(_) | SentBy::Alone => frame.payload_bytes(seq),
         };
         self.sent.add((dispatch.name(), writer), way, raw_bytes, wire_bytes);
         conn.raw_bytes += raw_bytes as u64;
         conn.wire_bytes += wire_bytes as u64;
-        if let Some(tap) = &mut conn.tap {
-            tap.dispatch((dispatch.name(), writer), &frame.parts(seq, Framing::None), wire_bytes);
-        }
     }
 
     /// A compression begins. Returns the time, if this one is timed.

@@ -144,7 +144,7 @@ impl Partition {
             blocked_ms: conn.and_then(|conn| conn.send.blocked_since()).map(|since| now.instant.ms_since(since)),
             silent_ms: conn.map(|conn| now.instant.ms_since(conn.inbox.last_frame_at())),
             sent_bytes: conn.map(|conn| (conn.sent.raw_bytes(), conn.sent.wire_bytes())),
-            billed: conn.and_then(|conn| conn.sent.billed()),
+            billed: conn.and_then(|conn| self.core.config.bill.billed(&conn.sent)),
             guilds: session
                 .guilds
                 .iter()

@@ -1,43 +1,51 @@
-//! Taps: copies of the dispatches of sampled sessions, for the lab.
+//! Taps: copies of what sampled connections are sent, for the lab and for the bandwidth bill.
 //!
-//! Owns        the switch that all partitions share (`TapSwitch`), the choice of sessions (`TapFilter`), and the
-//!             bounded queue of copies (`TapReader`).
-//! Invariants  T1 with no tap on, a delivery costs one relaxed load, and nothing is copied. T2 a dispatch that does not
-//!             fit the queue ends the copies of its session: a session's copies have no gap but those of T3. T3 private
-//!             dispatches are copied only for a filter with `private`. T4 taps change no byte, length or order of what
-//!             clients are sent. (tests `t*_*` here and in tests/it/tap.rs)
+//! Owns        the switch that all partitions share (`TapSwitch`), the choice of sessions (`TapFilter`), and the copies
+//!             of one connection for all who want them (`ConnTaps`).
+//! Invariants  T1 with no tap on, a delivery to a connection that is not in the bill's sample costs one relaxed
+//!             load, and nothing is copied. T2 a dispatch that does not fit the queue ends the copies of its
+//!             session: a session's copies have no gap but those of T3. T3 private dispatches are copied only for a
+//!             filter with `private`. T4 taps change no byte, length or order of what clients are sent. (tests
+//!             `t*_*` in tests/it/tap.rs)
 //! Limits      `TAPS_MAX` taps at once; `sessions_max` sessions of each; `QUEUE_BYTES_MAX` bytes of copies that wait.
-//! Not here    what becomes of the copies: `guildhall-lab`. The bandwidth bill has a queue of its own: `bill`.
+//! Not here    the queue, and for how many sessions there is time: `copies`. What becomes of the copies:
+//!             `guildhall-lab` and `bill`.
 
-use crate::session_reports::platform_name;
+use crate::{
+    copies::{CopiedSessions, CopyLimits, CopyQueue, SessionCopies},
+    session_reports::platform_name,
+    stream_account::Writer,
+};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_guild_protocol::{Clearance, Visibility};
 use guildhall_model::{EventName, GuildId};
 use guildhall_relay::Replayed;
 use guildhall_session::{Dispatch, Session};
 use std::{
-    collections::VecDeque,
-    mem,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU32, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 /// Taps at once: a recording and a dark launch.
 pub const TAPS_MAX: usize = 2;
 /// Bytes of copies that wait, of one tap.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// Bytes that a copy counts for on top of its payload.
-const COPY_BYTES: usize = mem::size_of::<TapMessage>();
 
 /// Sessions to copy from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapFilter {
     /// One session in this many; 1: all that the other fields admit.
     pub one_in: u32,
-    /// Sessions at once and in all.
+    /// Sessions at once.
     pub sessions_max: usize,
+    /// Sessions at the start; more follow while the reader keeps up.
+    pub sessions_first: usize,
+    /// `sessions_max` is for all sessions of the tap, apart from those for which the reader had no time.
+    pub counts_ended: bool,
     /// Only members of this guild.
     pub guild_id: Option<GuildId>,
     /// Only sessions on this platform: desktop, mobile, web, embedded or vr.
@@ -49,10 +57,16 @@ pub struct TapFilter {
 }
 
 impl TapFilter {
-    fn admits(&self, session: &Session) -> bool {
+    /// Whether `session` is in the sample of the tap with this number: always the same for one session.
+    fn admits(&self, session: &Session, tap: u32) -> bool {
         self.guild_id.is_none_or(|guild_id| session.guilds.contains(guild_id))
             && self.encoding.is_none_or(|encoding| session.encoding == encoding)
             && self.platform.as_ref().is_none_or(|platform| *platform == platform_name(session.platform()))
+            && (self.one_in <= 1 || {
+                let mut hasher = DefaultHasher::new();
+                (tap, &*session.id).hash(&mut hasher);
+                hasher.finish().is_multiple_of(self.one_in.into())
+            })
     }
 }
 
@@ -125,7 +139,7 @@ impl TapRule {
     }
 }
 
-/// Copy of a dispatch, or the end of a session's copies.
+/// Copy of what a session is sent, or the end of its copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapMessage {
     /// The session was sent a dispatch.
@@ -145,7 +159,20 @@ pub enum TapMessage {
         /// Why the session may see it.
         rule: TapRule,
         /// Body in the session's encoding, in ETF without the version byte.
-        body: Box<[u8]>,
+        body: Arc<[u8]>,
+    },
+    /// A connection was sent a frame: for the bandwidth bill.
+    Frame {
+        /// Ordinal of the connection.
+        session: u64,
+        /// Name of the event; none of a payload that is no dispatch.
+        name: Option<EventName>,
+        /// Writer of its stream; none of a connection without one.
+        writer: Option<Writer>,
+        /// Bytes as sent.
+        wire_bytes: usize,
+        /// The payload before compression.
+        payload: Box<[u8]>,
     },
     /// No copy of this session follows.
     End {
@@ -156,56 +183,61 @@ pub enum TapMessage {
     },
 }
 
+impl TapMessage {
+    /// Bytes of a copy.
+    pub(crate) fn payload_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Dispatch { body, .. } => Some(body.len()),
+            Self::Frame { payload, .. } => Some(payload.len()),
+            Self::End { .. } => None,
+        }
+    }
+}
+
 /// Turns taps on and off. Clones share it; the default has none.
 #[derive(Clone, Debug, Default)]
 pub struct TapSwitch(Arc<Switch>);
 
 #[derive(Debug, Default)]
 struct Switch {
-    /// Changes with every tap that begins or ends. 0: there was none.
+    /// Changes with every tap that begins, ends or has room for more sessions. 0: there was none.
     generation: AtomicU32,
     taps: Mutex<[Option<Arc<Tap>>; TAPS_MAX]>,
 }
 
 #[derive(Debug)]
 struct Tap {
+    number: u32,
     filter: TapFilter,
-    queue: Mutex<Queue>,
-    draws: AtomicU64,
-    sessions_total: AtomicUsize,
-    sessions_full_total: AtomicU64,
-    is_ended: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    messages: VecDeque<TapMessage>,
-    bytes: usize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    queue: Arc<CopyQueue>,
 }
 
 impl TapSwitch {
+    fn taps(&self) -> MutexGuard<'_, [Option<Arc<Tap>>; TAPS_MAX]> {
+        self.0.taps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins a tap. It ends when the reader is dropped. None: there are `TAPS_MAX`.
     #[must_use]
     pub fn start(&self, filter: TapFilter) -> Option<TapReader> {
-        let tap = Arc::new(Tap {
-            filter,
-            queue: Mutex::default(),
-            draws: AtomicU64::new(0),
-            sessions_total: AtomicUsize::new(0),
-            sessions_full_total: AtomicU64::new(0),
-            is_ended: AtomicBool::new(false),
+        let queue = CopyQueue::new(CopyLimits {
+            bytes_max: QUEUE_BYTES_MAX,
+            sessions_max: filter.sessions_max,
+            sessions_first: filter.sessions_first,
+            counts_ended: filter.counts_ended,
+            is_paced: true,
+            private: filter.private,
         });
-        *lock(&self.0.taps).iter_mut().find(|tap| tap.is_none())? = Some(tap.clone());
-        self.changed();
-        Some(TapReader { switch: self.clone(), tap })
+        let mut taps = self.taps();
+        let place = taps.iter_mut().find(|tap| tap.is_none())?;
+        let number = self.changed();
+        *place = Some(Arc::new(Tap { number, filter, queue: queue.clone() }));
+        Some(TapReader { switch: self.clone(), queue })
     }
 
-    fn changed(&self) {
-        self.0.generation.fetch_add(1, Relaxed);
+    /// Each connection looks at the taps again before its next dispatch. Returns the number of the change.
+    fn changed(&self) -> u32 {
+        self.0.generation.fetch_add(1, Relaxed)
     }
 }
 
@@ -213,41 +245,47 @@ impl TapSwitch {
 #[derive(Debug)]
 pub struct TapReader {
     switch: TapSwitch,
-    tap: Arc<Tap>,
+    queue: Arc<CopyQueue>,
 }
 
 impl TapReader {
     /// The oldest copy. None: none waits.
     #[must_use]
     pub fn next(&self) -> Option<TapMessage> {
-        let mut queue = lock(&self.tap.queue);
-        let message = queue.messages.pop_front()?;
-        if let TapMessage::Dispatch { body, .. } = &message {
-            queue.bytes -= body.len() + COPY_BYTES;
-        }
-        Some(message)
+        self.queue.next()
     }
 
-    /// Sessions so far, and how many of them ended because the queue was full.
+    /// Admits more sessions, if it is time: the reader has caught up, `now` after the start.
+    pub fn grow(&self, now: Duration) {
+        if self.queue.grow(now) {
+            self.switch.changed();
+        }
+    }
+
+    /// Leaves out a session for which the reader has no room.
+    pub fn leave_out(&self, session: u64) {
+        self.queue.leave_out(session);
+    }
+
+    /// How many sessions there are, and were.
     #[must_use]
-    pub fn sessions(&self) -> (u64, u64) {
-        (self.tap.sessions_total.load(Relaxed) as u64, self.tap.sessions_full_total.load(Relaxed))
+    pub fn sessions(&self) -> CopiedSessions {
+        self.queue.sessions()
     }
 
     /// Bytes of copies that wait.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {
-        lock(&self.tap.queue).bytes
+        self.queue.waiting_bytes()
     }
 }
 
 impl Drop for TapReader {
     fn drop(&mut self) {
-        self.tap.is_ended.store(true, Relaxed);
         // Connections forget the tap at their next dispatch.
-        *lock(&self.tap.queue) = Queue::default();
-        for tap in lock(&self.switch.0.taps).iter_mut() {
-            if tap.as_ref().is_some_and(|tap| Arc::ptr_eq(tap, &self.tap)) {
+        self.queue.close();
+        for tap in self.switch.taps().iter_mut() {
+            if tap.as_ref().is_some_and(|tap| Arc::ptr_eq(&tap.queue, &self.queue)) {
                 *tap = None;
             }
         }
@@ -255,24 +293,40 @@ impl Drop for TapReader {
     }
 }
 
-/// The taps of one connection.
+/// How a frame was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentAs {
+    pub seq: u64,
+    /// Milliseconds of the partition's clock.
+    pub at_ms: u64,
+    pub writer: Option<Writer>,
+    pub wire_bytes: usize,
+}
+
+/// Place of the bill among the copies of a connection, behind the taps.
+const BILL: usize = TAPS_MAX;
+
+/// Copies of what one connection is sent.
 #[derive(Debug, Default)]
 pub(crate) struct ConnTaps {
     /// Generation of the switch by which they were chosen.
     generation: u32,
-    taps: Option<Box<[Option<SessionTap>; TAPS_MAX]>>,
-}
-
-/// Copies of one session for one tap.
-#[derive(Debug)]
-struct SessionTap {
-    tap: Arc<Tap>,
-    session: u64,
-    is_ended: bool,
+    /// None: nothing is copied.
+    copies: Option<Box<[Option<SessionCopies>; TAPS_MAX + 1]>>,
 }
 
 impl ConnTaps {
-    /// Copies a dispatch that the connection is sent, if it has taps.
+    /// Samples the connection for the bill from now on.
+    pub(crate) fn set_bill(&mut self, copies: SessionCopies) {
+        self.copies.get_or_insert_default()[BILL] = Some(copies);
+    }
+
+    /// Its copies for the bill; none if it is not sampled.
+    pub(crate) fn bill(&self) -> Option<&SessionCopies> {
+        self.copies.as_ref()?[BILL].as_ref()
+    }
+
+    /// Copies a dispatch that the connection is sent, for each who wants it.
     #[inline]
     pub(crate) fn dispatch(
         &mut self,
@@ -280,98 +334,78 @@ impl ConnTaps {
         session: &Session,
         dispatch: &Dispatch,
         frame: &DispatchFrame,
-        (seq, at_ms): (u64, u64),
+        sent: SentAs,
     ) {
         let generation = switch.0.generation.load(Relaxed);
         if generation != self.generation {
             self.choose(generation, switch, session);
         }
-        if self.taps.is_some() {
-            self.copy(session, dispatch, frame, (seq, at_ms));
+        if self.copies.is_some() {
+            self.copy(session, dispatch, frame, sent);
         }
     }
 
-    /// Takes part in taps that began, and leaves those that ended.
+    /// Copies a payload that is no dispatch, for the bill.
+    pub(crate) fn control(&mut self, writer: Option<Writer>, payload: &[u8], wire_bytes: usize) {
+        if let Some(of) = self.copies.as_mut().and_then(|copies| copies[BILL].as_mut()) {
+            of.push(TapMessage::Frame {
+                session: of.session(),
+                name: None,
+                writer,
+                wire_bytes,
+                payload: payload.into(),
+            });
+        }
+    }
+
+    /// Takes part in taps that began or have room, and leaves those that ended.
     #[cold]
     fn choose(&mut self, generation: u32, switch: &TapSwitch, session: &Session) {
         self.generation = generation;
-        let on = lock(&switch.0.taps).clone();
-        let mut before = self.taps.take().map(|taps| *taps).unwrap_or_default();
-        let mut chosen: [Option<SessionTap>; TAPS_MAX] = Default::default();
-        for (on, chosen) in on.into_iter().zip(&mut chosen) {
-            let Some(tap) = on else { continue };
-            let known = before.iter_mut().find(|of| of.as_ref().is_some_and(|of| Arc::ptr_eq(&of.tap, &tap)));
-            *chosen = match known {
-                Some(known) => known.take(),
-                None => tap.draw(session).map(|session| SessionTap { tap, session, is_ended: false }),
+        let on = switch.taps().clone();
+        let mut copies = self.copies.take().map(|copies| *copies).unwrap_or_default();
+        for (place, tap) in on.into_iter().enumerate() {
+            let Some(tap) = tap else {
+                copies[place] = None;
+                continue;
             };
+            let is_known = copies[place].as_ref().is_some_and(|of| of.is_of(&tap.queue) && !of.is_ended());
+            if !is_known {
+                copies[place] = if tap.filter.admits(session, tap.number) { tap.queue.admit() } else { None };
+            }
         }
-        if chosen.iter().any(Option::is_some) {
-            self.taps = Some(Box::new(chosen));
+        if copies.iter().any(Option::is_some) {
+            self.copies = Some(Box::new(copies));
         }
     }
 
     #[cold]
-    fn copy(&mut self, session: &Session, dispatch: &Dispatch, frame: &DispatchFrame, (seq, at_ms): (u64, u64)) {
+    fn copy(&mut self, session: &Session, dispatch: &Dispatch, frame: &DispatchFrame, sent: SentAs) {
+        let Some(copies) = &mut self.copies else { return };
+        let SentAs { seq, at_ms, writer, wire_bytes } = sent;
+        let parts = frame.parts(seq, Framing::None);
+        let [taps @ .., bill] = &mut **copies;
+        if let Some(of) = bill.as_mut().filter(|of| !of.is_ended() && guildhall_accounting::is_on()) {
+            let payload = parts.slices(0).concat().into();
+            let session = of.session();
+            of.push(TapMessage::Frame { session, name: dispatch.name(), writer, wire_bytes, payload });
+        }
         let Some(name) = dispatch.name() else { return };
         let rule = TapRule::of(dispatch);
-        for of in self.taps.iter_mut().flat_map(|taps| taps.iter_mut().flatten()) {
-            if of.is_ended || !(of.tap.filter.private || rule.is_copied(name)) {
-                continue;
-            }
-            let message = TapMessage::Dispatch {
-                session: of.session,
+        let mut copied: Option<Arc<[u8]>> = None;
+        let is_wanted = |private: bool| private || rule.is_copied(name);
+        for of in taps.iter_mut().flatten().filter(|of| !of.is_ended() && is_wanted(of.has_private())) {
+            let body = copied.get_or_insert_with(|| frame.body().into()).clone();
+            of.push(TapMessage::Dispatch {
+                session: of.session(),
                 at_ms,
                 encoding: session.encoding,
                 name,
                 seq,
-                payload_bytes: frame.parts(seq, Framing::None).slices(0).iter().map(|part| part.len()).sum(),
+                payload_bytes: parts.len(),
                 rule,
-                body: frame.body().into(),
-            };
-            of.push(message, frame.body().len() + COPY_BYTES);
+                body,
+            });
         }
-    }
-}
-
-impl Tap {
-    /// Ordinal of the session, if it is in the sample.
-    fn draw(&self, session: &Session) -> Option<u64> {
-        if self.is_ended.load(Relaxed) || !self.filter.admits(session) {
-            return None;
-        }
-        // A congruential sequence: no fixed rhythm.
-        let draw = self.draws.fetch_add(1, Relaxed).wrapping_mul(6_364_136_223_846_793_005) >> 32;
-        if !draw.is_multiple_of(u64::from(self.filter.one_in.max(1))) {
-            return None;
-        }
-        let room = |count: usize| (count < self.filter.sessions_max).then_some(count + 1);
-        self.sessions_total.fetch_update(Relaxed, Relaxed, room).ok().map(|ordinal| ordinal as u64)
-    }
-}
-
-impl SessionTap {
-    fn push(&mut self, message: TapMessage, bytes: usize) {
-        let mut queue = lock(&self.tap.queue);
-        if queue.bytes + bytes > QUEUE_BYTES_MAX {
-            drop(queue);
-            self.tap.sessions_full_total.fetch_add(1, Relaxed);
-            return self.end(true);
-        }
-        queue.bytes += bytes;
-        queue.messages.push_back(message);
-    }
-
-    fn end(&mut self, is_full: bool) {
-        if !mem::replace(&mut self.is_ended, true) && !self.tap.is_ended.load(Relaxed) {
-            // Bounded: one per session.
-            lock(&self.tap.queue).messages.push_back(TapMessage::End { session: self.session, is_full });
-        }
-    }
-}
-
-impl Drop for SessionTap {
-    fn drop(&mut self) {
-        self.end(false);
     }
 }

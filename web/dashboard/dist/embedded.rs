@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-zY7HJ47p.js",
+        name: "assets/index-CvQegD7a.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "b791bddf1c859b3a",
-        plain: include_bytes!("assets/index-zY7HJ47p.js"),
-        gzip: include_bytes!("assets/index-zY7HJ47p.js.gz"),
-        brotli: include_bytes!("assets/index-zY7HJ47p.js.br"),
+        tag: "a356182cebd4c5ca",
+        plain: include_bytes!("assets/index-CvQegD7a.js"),
+        gzip: include_bytes!("assets/index-CvQegD7a.js.gz"),
+        brotli: include_bytes!("assets/index-CvQegD7a.js.br"),
     },
     Asset {
         name: "assets/style-eL2-OSrQ.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "db90e3ddb6a70a29",
+        tag: "a573c5f0b37fda3d",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -16,7 +16,7 @@ export class Refused extends Error {
 /** The node of the cluster that the page shows, from the page's address; undefined for the one that answers. */
 export const viewed = new URLSearchParams(location.search).get("node") ?? undefined;
 /** The path of a request about a node: it names the one that the page shows. */
-const about = (path: string) => (viewed !== undefined && /^node\b/.test(path) ? `${path}${path.includes("?") ? "&" : "?"}node=${encodeURIComponent(viewed)}` : path);
+const about = (path: string) => (viewed !== undefined && /^(node|lab\/(recordings|dark))\b/.test(path) ? `${path}${path.includes("?") ? "&" : "?"}node=${encodeURIComponent(viewed)}` : path);
 
 const HEADERS = { "x-guildhall-dashboard": "1" };
 /** A request that takes longer is given up. */
@@ -51,7 +51,7 @@ export async function ask<T>(path: string, method = "GET", body?: unknown, signa
 
 /** A request to `/v1` whose answer is a file, or a part of one. */
 export async function askBytes(path: string): Promise<Uint8Array<ArrayBuffer>> {
-  const response = await send(`v1/${path}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
+  const response = await send(`v1/${about(path)}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
   return new Uint8Array(await response.arrayBuffer());
 }
 

@@ -5,12 +5,12 @@ export interface DarkSum { count: number; plain_bytes: number; wire_bytes: numbe
 export interface DarkType extends DarkSum { name: string }
 export interface DarkArm { arm: string; connection_bytes: number; total: DarkSum; types: DarkType[] }
 export interface DarkLaunch {
-  state: "running" | "stopped" | "failed"; started_at: number; sessions: number; sessions_busy: number; sessions_memory: number; memory_bytes: number;
+  state: "running" | "stopped" | "failed"; started_at: number; sessions: number; sessions_now: number; sessions_busy: number; sessions_memory: number; memory_bytes: number;
   cpu_permille: number; cpu_ns: number; arms: DarkArm[];
 }
 export interface Recording {
-  id: string; started_at: number; ended: "time" | "bytes" | "not_taken" | "stopped" | "failed" | null; scrubbed: boolean; private: boolean; sessions: number;
-  sessions_full: number; dispatches: number; left_out: number; bytes: number; waiting_bytes: number;
+  id: string; started_at: number; ended: "time" | "bytes" | "not_taken" | "stopped" | "failed" | null; scrubbed: boolean; private: boolean; node: number | null;
+  sessions: number; sessions_now: number; sessions_full: number; dispatches: number; left_out: number; bytes: number; waiting_bytes: number;
 }
 
 /** Experiments below `/v1/experiments`: `guildhall_backend::{ExperimentBody, ExperimentReport}`. */

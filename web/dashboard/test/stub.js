@@ -31,7 +31,7 @@ const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400
 
 /** Ratio, CPU time of one dispatch and memory of a connection, of the arms of the lab. */
 const ARMS = { "zlib": ["level=6,window=15,mem=8", 8.6, 21_000, 270_336], "zstd": ["level=6,window=18,chain=16,hash=16,block=16384", 10.66, 32_000, 643_072], "zstd:level=3": ["level=3,window=18,chain=16,hash=16,block=16384", 8.93, 14_000, 839_680], "zstd-once": ["level=3", 1.75, 9_000, 0] };
-const RECORDING = { id: "1790000000", started_at: 0, ended: null, scrubbed: true, private: false, sessions: 3, sessions_full: 0, dispatches: 120, left_out: 0, bytes: 12_000_000, waiting_bytes: 12_000_000 };
+const RECORDING = { id: "1790000000", started_at: 0, ended: null, scrubbed: true, private: false, node: null, sessions: 3, sessions_now: 3, sessions_full: 0, dispatches: 120, left_out: 0, bytes: 12_000_000, waiting_bytes: 12_000_000 };
 /** An experiment as a node makes it, but for what its creator says. */
 const EXPERIMENT = { salt: "s", first_slot: 0, reason: null, reconnected: false, changed_by: "stub", ended_at: null };
 /** Mean of the control by metric, with the difference of the other arms and half of its interval, in parts of the mean. */
@@ -44,7 +44,7 @@ const GROWN_AGO_S = 1_200;
 
 export class Stub {
   constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
-    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
+    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], labsAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
     this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
@@ -154,7 +154,7 @@ export class Stub {
       const total = sumOf(sums.map(({ name: _, ...sum }) => sum));
       return { arm: `${text.split(":")[0]}:${parameters}`, connection_bytes, total, types: sums };
     });
-    return { state, started_at, sessions: 8, sessions_busy: left.busy, sessions_memory: left.memory, memory_bytes: 13_400_000, cpu_permille: plan.cpu_permille, cpu_ns: Math.round(seconds * 6e6), arms };
+    return { state, started_at, sessions: 8, sessions_now: Math.max(0, 8 - left.busy - left.memory), sessions_busy: left.busy, sessions_memory: left.memory, memory_bytes: 13_400_000, cpu_permille: plan.cpu_permille, cpu_ns: Math.round(seconds * 6e6), arms };
   }
 
   /** Answers below `/v1/lab/`. */
@@ -255,6 +255,7 @@ export class Stub {
     if (!request.headers.cookie?.includes(COOKIE)) return json({ code: "logged_out", message: "You are logged out: log in again." }, 401);
     this.asked.push(`${request.method} ${path}`);
     if (path === "v1/node" || path.startsWith("v1/node/")) this.nodesAsked.push(searchParams.get("node"));
+    if (path.startsWith("v1/lab/")) this.labsAsked.push(searchParams.get("node"));
     const now = Date.now();
     const wanted = searchParams.get("series")?.split(",");
     const isWanted = ([name]) => !wanted || wanted.some((prefix) => name.startsWith(prefix));

@@ -1,13 +1,14 @@
-//! Elsewhere: requests below `/v1/node` about another node of the cluster, which this node passes on.
+//! Elsewhere: requests about another node of the cluster, which this node passes on: those below `/v1/node`, and those
+//! for recordings and the dark launch of the lab.
 //!
 //! Owns        the parameter `node`; the way of such a request to the other node and back, as a question by the bus.
 //! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may
 //!             there. E2 this node sends an action once, and writes its audit entry with the other node as its object.
-//!             E3 this node answers reports and actions below `/v1/node` alone, whatever another node asks, and writes
-//!             an audit entry of an action, too. (tests `e3_*`)
-//! Limits      `PATIENCE` for an answer. An answer has at most what the bus takes at once (1 MB with NATS's default): a
-//!             longer one is refused. The live stream asks once a second, and ends when the node does not answer
-//!             `SILENT_MAX` times.
+//!             E3 this node answers reports and actions below `/v1/node`, and the lab's `LAB` routes, alone, whatever
+//!             another node asks, and writes an audit entry of an action, too. (tests `e3_*`)
+//! Limits      `PATIENCE` for an answer. A body has at most `BODY_BYTES_MAX`. An answer has at most what the bus takes
+//!             at once (1 MB with NATS's default): a longer one is refused. The live stream asks once a second, and
+//!             ends when the node does not answer `SILENT_MAX` times.
 //! Spec        docs/backend-api.md "Node".
 
 use super::super::{
@@ -16,6 +17,8 @@ use super::super::{
     caller::{AnyScope, Caller, Granted},
     cluster::number_of,
     error::V1Error,
+    extract::Arriving,
+    permit::ReadPermit,
 };
 use axum::{
     Router,
@@ -25,6 +28,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use guildhall_accounting::Sample;
 use guildhall_cluster::{NodeNumber, wire};
 use guildhall_model::UserId;
@@ -45,6 +49,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SAMPLE_WAIT: Duration = Duration::from_millis(1_500);
 /// Questions for a sample that a node may leave without an answer.
 const SILENT_MAX: u32 = 3;
+/// The longest body is a plan of the lab.
+const BODY_BYTES_MAX: usize = 16 << 10;
+/// Routes of the lab that are about one node, and what may follow.
+const LAB: [&str; 2] = ["/v1/lab/recordings", "/v1/lab/dark"];
+const JSON: &str = "application/json";
 const LIVE: &str = "/v1/node/live";
 /// The other requests are GETs.
 const ACTIONS: [&str; 2] = ["/v1/node/reload", "/v1/node/drain"];
@@ -55,6 +64,8 @@ struct Question {
     /// With the query.
     path: String,
     key: Asker,
+    #[serde(default)]
+    body: String,
 }
 
 impl PeerQuestion for Question {
@@ -75,6 +86,9 @@ struct Asker {
 struct Told {
     status: u16,
     json: String,
+    /// `json` is base64 of a body with this type.
+    #[serde(default)]
+    binary: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -140,10 +154,16 @@ impl Elsewhere {
 /// Whether another node may ask this (E3). The live stream has questions of its own.
 fn is_asked_elsewhere(method: &Method, path: &str) -> bool {
     match *method {
+        Method::GET | Method::POST | Method::DELETE if is_lab(path) => true,
         Method::GET => (path == "/v1/node" || path.starts_with("/v1/node/")) && path != LIVE,
         Method::POST => ACTIONS.contains(&path),
         _ => false,
     }
+}
+
+/// Whether the request is for the recordings or the dark launch of a node.
+fn is_lab(path: &str) -> bool {
+    LAB.iter().any(|route| path.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 /// The router that answers other nodes: it writes audit entries of its own (E3).
@@ -181,11 +201,15 @@ fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>)
 
 /// Answers as for a request of this node's own.
 async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> Told {
-    let Question { method, path, key } = question;
+    let Question { method, path, key, body } = question;
     // Another node has checked the key, which lives as long as this question.
     let key_lives = watch::Sender::new(());
     let granted = Granted(key.into(), KeyLife::of(&key_lives));
-    let request = Request::builder().method(&*method).uri(&*path).extension(granted).body(Body::empty());
+    let mut request = Request::builder().method(&*method).uri(&*path).extension(granted);
+    if !body.is_empty() {
+        request = request.header(header::CONTENT_TYPE, JSON);
+    }
+    let request = request.body(Body::from(body));
     let (Some(here), Ok(request)) = (here.upgrade(), request) else {
         return Told::refused(V1Error::unavailable()).await;
     };
@@ -214,8 +238,11 @@ fn too_large() -> V1Error {
 impl Told {
     async fn of(response: Response, bytes_max: usize) -> Self {
         let status = response.status().as_u16();
+        let of_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let binary = of_type.filter(|of_type| *of_type != JSON).map(str::to_owned);
         match axum::body::to_bytes(response.into_body(), bytes_max).await {
-            Ok(body) => Self { status, json: String::from_utf8_lossy(&body).into_owned() },
+            Ok(body) if binary.is_some() => Self { status, json: STANDARD.encode(&body), binary },
+            Ok(body) => Self { status, json: String::from_utf8_lossy(&body).into_owned(), binary },
             Err(_) => Box::pin(Self::of(too_large().into_response(), bytes_max)).await,
         }
     }
@@ -234,8 +261,8 @@ pub(in super::super) async fn forward(
     let path = request.uri().path();
     let is_about_node = path == "/v1/node" || path.starts_with("/v1/node/");
     // The router answers what it does not serve.
-    let is_served =
-        is_about_node && *request.method() == if ACTIONS.contains(&path) { Method::POST } else { Method::GET };
+    let is_served = is_lab(path)
+        || is_about_node && *request.method() == if ACTIONS.contains(&path) { Method::POST } else { Method::GET };
     let Some((node, uri)) = (if is_served { split_node(request.uri()) } else { None }) else {
         return next.run(request).await;
     };
@@ -296,16 +323,31 @@ async fn pass_on(
     let (mut parts, _) = request.into_parts();
     // E1. It holds its place until the answer.
     let caller = Caller::<AnyScope>::from_request_parts(&mut parts, v1).await?;
+    let body = match is_lab(parts.uri.path()) && parts.method == Method::POST {
+        true => text_of(Arriving::from_request_parts(&mut parts, v1).await?, v1, caller.permit()).await?,
+        false => String::new(),
+    };
     let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str).to_owned();
-    let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into() };
+    let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into(), body };
     let told = membership.ask_within(number, &question, PATIENCE).await;
-    let Told { status, json } = told.ok_or_else(V1Error::unavailable)?;
+    let Told { status, json, binary } = told.ok_or_else(V1Error::unavailable)?;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let mut response = (status, json).into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let body = match &binary {
+        Some(_) => STANDARD.decode(json).map_err(|_| V1Error::unavailable())?,
+        None => json.into_bytes(),
+    };
+    let mut response = (status, body).into_response();
+    let of_type = HeaderValue::try_from(binary.as_deref().unwrap_or(JSON)).map_err(|_| V1Error::unavailable())?;
+    response.headers_mut().insert(header::CONTENT_TYPE, of_type);
     // E2.
     response.extensions_mut().insert(Made("node", number.to_string()));
     Ok(response)
+}
+
+/// The body of a request for the lab, which the other node checks.
+async fn text_of(body: Arriving, v1: &V1, permit: ReadPermit) -> Result<String, V1Error> {
+    let (bytes, _reservation) = body.bytes(v1, permit, BODY_BYTES_MAX).await?;
+    String::from_utf8(bytes).map_err(|_| V1Error::field("body", "The body is no text."))
 }
 
 /// Samples of another node, the first of which is there. The receiver sees the end of the sender when the node does not
@@ -360,6 +402,18 @@ mod tests {
             assert!(is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
         }
         for (method, path) in [
+            ("GET", "/v1/lab/recordings"),
+            ("POST", "/v1/lab/recordings"),
+            ("GET", "/v1/lab/recordings/7/frames"),
+            ("DELETE", "/v1/lab/recordings/7"),
+            ("POST", "/v1/lab/dark"),
+        ] {
+            assert!(is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("POST", "/v1/lab/dictionaries"),
+            ("GET", "/v1/lab/darkness"),
+            ("PUT", "/v1/lab/dark"),
             ("DELETE", "/v1/guilds/9000"),
             ("GET", "/v1/guilds"),
             ("GET", "/v1/nodes"),

@@ -165,7 +165,7 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
     let shared = Shared {
         contexts,
         bill,
-        lab: NodeLab::new(dictionaries.clone()),
+        lab: NodeLab::new(dictionaries.clone(), membership.as_ref().map(|membership| membership.number().0.into())),
         dictionaries,
         access,
         trusted: config.limits.rest_trusted_proxies.0.as_slice().into(),

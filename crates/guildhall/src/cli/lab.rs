@@ -2,28 +2,25 @@
 
 use super::{
     Failure,
+    lab_dark::{self, DarkCommand},
     lab_dictionary::{self, DictionaryCommand},
-    remote::Remote,
+    lab_record::{self, RecordArgs},
     say,
 };
 use crate::dictionaries;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
 use guildhall_codec::{Arm, DICTIONARY_BYTES, Dictionaries, Dictionary, Encoding};
-use guildhall_lab::{
-    ARMS_MAX, Corpus, DARK_ARMS_MAX, DEFAULT_ARMS, FORMAT, Header, RecordingReader, RecordingWriter, TABLES_SEED,
-    TrafficKind, Trial, VERSION, summarize,
-};
+use guildhall_lab::{ARMS_MAX, Corpus, DEFAULT_ARMS, RecordingReader, TABLES_SEED, TrafficKind, Trial, summarize};
 use guildhall_model::GuildId;
 use guildhall_traffic::Chat;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::{
     fs::{self, File},
     future::Future,
-    io::{BufReader, Read, Write as _},
+    io::{BufReader, Write as _},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 pub(super) const HELP: &str = "\
@@ -60,9 +57,6 @@ texts, ids, links and times become surrogates before they leave the node;
 direct messages and channels that not every member may view are not recorded.
 Keep recordings confidential all the same: docs/lab.md says why.";
 
-/// Interval of the requests of `record` for frames.
-const ASK_EVERY: Duration = Duration::from_secs(1);
-
 /// Arguments of `lab`.
 #[derive(Args, Debug)]
 pub struct LabArgs {
@@ -72,7 +66,7 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Record what a share of the sessions of a running node is sent
+    /// Record what a share of the sessions of the running nodes is sent
     Record(RecordArgs),
     /// Print what recordings contain, and what arms make of it
     Show(ShowArgs),
@@ -80,7 +74,7 @@ enum LabCommand {
     Train(TrainArgs),
     /// Try many arms on recordings, and print the best by bytes, CPU time and memory
     Tune(TuneArgs),
-    /// Compress what a share of a running node's sessions is sent in other arms too, and drop the bytes
+    /// Compress what a share of the running nodes' sessions is sent in other arms too, and drop the bytes
     #[command(subcommand)]
     Dark(DarkCommand),
     /// Stage dictionaries on a running node, serve them to a share of the accounts, and withdraw them
@@ -88,91 +82,17 @@ enum LabCommand {
     Dictionary(DictionaryCommand),
 }
 
-#[derive(Debug, Subcommand)]
-enum DarkCommand {
-    /// Start a dark launch
-    Start(DarkStartArgs),
-    /// Print the figures of the dark launch
-    Status {
-        /// Also by dispatch type
-        #[arg(long)]
-        types: bool,
-        #[command(flatten)]
-        remote: Remote,
-    },
-    /// End the dark launch, and print its figures
-    Stop {
-        #[command(flatten)]
-        remote: Remote,
-    },
-}
-
 #[derive(Args, Debug)]
-struct SessionFilter {
+pub(super) struct SessionFilter {
     /// Only members of this guild
     #[arg(long, value_name = "ID")]
-    guild: Option<GuildId>,
+    pub guild: Option<GuildId>,
     /// Only sessions on this platform
     #[arg(long, value_parser = PossibleValuesParser::new(["desktop", "mobile", "web", "embedded", "vr"]))]
-    platform: Option<String>,
+    pub platform: Option<String>,
     /// Only sessions with this encoding
     #[arg(long, value_parser = PossibleValuesParser::new(["json", "etf"]))]
-    encoding: Option<String>,
-}
-
-#[derive(Args, Debug)]
-struct DarkStartArgs {
-    /// Arm to compare, such as zstd:level=3; one to four
-    #[arg(long = "arm", value_name = "ARM", value_parser = arm, required = true)]
-    arms: Vec<Arm>,
-    /// One session in this many
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    one_in: u32,
-    /// At most this many sessions
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    sessions: u32,
-    /// CPU time, thousandths of a core; 0: nothing is copied
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=500))]
-    cpu_permille: u32,
-    /// Memory of all contexts, megabytes
-    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_024))]
-    memory_megabytes: u64,
-    #[command(flatten)]
-    filter: SessionFilter,
-    #[command(flatten)]
-    remote: Remote,
-}
-
-#[derive(Args, Debug)]
-struct RecordArgs {
-    /// File to write; further ones have .1, .2 and so on behind the name
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-    /// Record one session in this many
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    one_in: u32,
-    /// Record at most this many sessions
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    sessions: u32,
-    /// End after this time
-    #[arg(long, value_name = "MINUTES", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_440))]
-    minutes: u64,
-    /// End after this many megabytes, compressed
-    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4_096))]
-    megabytes: u64,
-    /// Begin another file after this many megabytes
-    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4_096))]
-    file_megabytes: u64,
-    #[command(flatten)]
-    filter: SessionFilter,
-    /// Also direct messages, and channels that not every member may view
-    #[arg(long)]
-    private: bool,
-    /// Write texts, names and ids of your users into the file as they are
-    #[arg(long)]
-    with_contents_of_users: bool,
-    #[command(flatten)]
-    remote: Remote,
+    pub encoding: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -242,7 +162,7 @@ struct TuneArgs {
     svg: Option<PathBuf>,
 }
 
-fn arm(text: &str) -> Result<Arm, String> {
+pub(super) fn arm(text: &str) -> Result<Arm, String> {
     text.parse().map_err(|error: guildhall_codec::ArmError| error.to_string())
 }
 
@@ -252,246 +172,13 @@ pub(super) async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     match args.command {
-        LabCommand::Record(args) => record(args, environment, stop).await,
+        LabCommand::Record(args) => lab_record::record(args, environment, stop).await,
         LabCommand::Show(args) => show(&args),
         LabCommand::Train(args) => train(&args),
         LabCommand::Tune(args) => tune(&args),
-        LabCommand::Dark(command) => dark(command, environment).await,
+        LabCommand::Dark(command) => lab_dark::run(command, environment).await,
         LabCommand::Dictionary(command) => lab_dictionary::run(command, environment).await,
     }
-}
-
-#[derive(Debug, Deserialize)]
-struct DarkLaunch {
-    state: String,
-    sessions: u64,
-    sessions_busy: u64,
-    sessions_memory: u64,
-    memory_bytes: u64,
-    cpu_permille: u64,
-    cpu_ns: u64,
-    arms: Vec<DarkArm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct DarkArm {
-    arm: String,
-    connection_bytes: u64,
-    total: Sums,
-    types: Vec<DarkType>,
-}
-
-#[derive(Debug, Deserialize)]
-struct DarkType {
-    name: String,
-    #[serde(flatten)]
-    sums: Sums,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Sums {
-    count: u64,
-    plain_bytes: u64,
-    wire_bytes: u64,
-    cpu_ns: u64,
-}
-
-const DARK: &str = "/v1/lab/dark";
-
-async fn dark(command: DarkCommand, environment: &[(String, String)]) -> Result<(), Failure> {
-    match command {
-        DarkCommand::Start(args) => {
-            if args.arms.len() > DARK_ARMS_MAX {
-                let error = anyhow!("{} arms are too many: give at most {DARK_ARMS_MAX}", args.arms.len());
-                return Err(Failure::Usage(error));
-            }
-            let plan = json!({
-                "arms": args.arms.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "one_in": args.one_in,
-                "sessions_max": args.sessions,
-                "cpu_permille": args.cpu_permille,
-                "memory_bytes_max": args.memory_megabytes << 20,
-                "guild_id": args.filter.guild.map(|guild| guild.to_string()),
-                "platform": args.filter.platform,
-                "encoding": args.filter.encoding,
-            });
-            let _: DarkLaunch = args.remote.asking(environment)?.send(DARK, &plan).await?;
-            say("the dark launch runs; `guildhall lab dark status` prints its figures, `stop` ends it\n");
-        }
-        DarkCommand::Status { types, remote } => {
-            let launch: DarkLaunch = remote.asking(environment)?.get(DARK).await?;
-            say(&dark_table(&launch, types));
-        }
-        DarkCommand::Stop { remote } => {
-            let node = remote.asking(environment)?;
-            let launch: DarkLaunch = node.get(DARK).await?;
-            if launch.state == "running" {
-                node.delete(DARK).await?;
-            }
-            let launch: DarkLaunch = node.get(DARK).await?;
-            say(&dark_table(&launch, true));
-        }
-    }
-    Ok(())
-}
-
-fn dark_table(launch: &DarkLaunch, has_types: bool) -> String {
-    let DarkLaunch { state, sessions, sessions_busy, sessions_memory, memory_bytes, cpu_permille, cpu_ns, arms } =
-        launch;
-    let mut out = format!(
-        "{state}: {sessions} sessions, {:.1} s of CPU time (at most {cpu_permille}/1000 of a core), {:.1} MiB\n",
-        *cpu_ns as f64 / 1e9,
-        *memory_bytes as f64 / f64::from(1 << 20)
-    );
-    if *sessions_busy > 0 {
-        out += &format!(
-            "left out: {sessions_busy} sessions, because CPU time was used up: raise --cpu-permille or --one-in\n"
-        );
-    }
-    if *sessions_memory > 0 {
-        out += &format!("left out: {sessions_memory} sessions, because memory was used up: raise --memory-megabytes\n");
-    }
-    for DarkArm { arm, connection_bytes, total, types } in arms {
-        out += &format!("\n{arm}, {:.1} KiB per connection\n", *connection_bytes as f64 / 1024.0);
-        out +=
-            &format!("{:<32} {:>9} {:>12} {:>12} {:>7} {:>8}\n", "event", "count", "bytes", "sent", "ratio", "CPU us");
-        let mut rows: Vec<(&str, Sums)> = types.iter().map(|of| (&*of.name, of.sums)).collect();
-        rows.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.plain_bytes));
-        rows.truncate(if has_types { usize::MAX } else { 0 });
-        for (name, Sums { count, plain_bytes, wire_bytes, cpu_ns }) in rows.into_iter().chain([("all", *total)]) {
-            // Of no dispatches there is no ratio.
-            let each = |sum: f64, of: u64| if of == 0 { "-".to_owned() } else { format!("{:.2}", sum / of as f64) };
-            let (ratio, cpu_us) = (each(plain_bytes as f64, wire_bytes), each(cpu_ns as f64 / 1_000.0, count));
-            out += &format!("{name:<32} {count:>9} {plain_bytes:>12} {wire_bytes:>12} {ratio:>7} {cpu_us:>8}\n");
-        }
-    }
-    out
-}
-
-#[derive(Debug, Deserialize)]
-struct Recording {
-    id: String,
-    started_at: u64,
-    ended: Option<String>,
-    scrubbed: bool,
-    private: bool,
-    sessions: u64,
-    sessions_full: u64,
-    dispatches: u64,
-    left_out: u64,
-    bytes: u64,
-}
-
-/// Files of a recording, a new one after `bytes_max`.
-struct Files {
-    first: PathBuf,
-    number: u32,
-    file: File,
-    bytes: u64,
-    bytes_max: u64,
-    header: Vec<u8>,
-}
-
-impl Files {
-    fn new(first: &Path, file: File, bytes_max: u64, header: Vec<u8>) -> Self {
-        Self { first: first.to_owned(), number: 0, file, bytes: 0, bytes_max, header }
-    }
-
-    fn write(&mut self, frames: &[u8]) -> anyhow::Result<()> {
-        if self.bytes >= self.bytes_max {
-            self.number += 1;
-            let mut name = self.first.clone().into_os_string();
-            name.push(format!(".{}", self.number));
-            self.file = create(Path::new(&name))?;
-            self.file.write_all(&self.header).context("writing a recording")?;
-            self.bytes = self.header.len() as u64;
-        }
-        self.file.write_all(frames).with_context(|| format!("writing {}", self.first.display()))?;
-        self.bytes += frames.len() as u64;
-        Ok(())
-    }
-}
-
-/// A file is never overwritten: recordings cannot be made again.
-fn create(path: &Path) -> anyhow::Result<File> {
-    let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
-    made.with_context(|| format!("{} cannot be made: name a file that does not exist", path.display()))
-}
-
-async fn record(
-    args: RecordArgs,
-    environment: &[(String, String)],
-    stop: impl Future<Output = ()>,
-) -> Result<(), Failure> {
-    let node = args.remote.asking(environment)?;
-    let file = create(&args.out).map_err(Failure::Usage)?;
-    let plan = json!({
-        "one_in": args.one_in,
-        "sessions_max": args.sessions,
-        "seconds_max": args.minutes * 60,
-        "bytes_max": args.megabytes << 20,
-        "guild_id": args.filter.guild.map(|guild| guild.to_string()),
-        "platform": args.filter.platform,
-        "encoding": args.filter.encoding,
-        "private": args.private,
-        "scrub": !args.with_contents_of_users,
-    });
-    let started = node.send("/v1/lab/recordings", &plan).await;
-    if started.is_err() {
-        let _ = fs::remove_file(&args.out);
-    }
-    let mut recording: Recording = started?;
-    let path = format!("/v1/lab/recordings/{}", recording.id);
-    eprintln!("recording {} for {} min; Ctrl + C ends it", recording.id, args.minutes);
-    if !recording.scrubbed {
-        eprintln!("WARNING: the file has texts, names and ids of your users");
-    }
-    let Recording { scrubbed, private, started_at, .. } = recording;
-    let header = Header { format: FORMAT.to_owned(), version: VERSION, scrubbed, private, started_at };
-    let mut files = Files::new(&args.out, file, args.file_megabytes << 20, RecordingWriter::header(&header)?);
-    let (mut from, mut is_stopped) = (0, false);
-    let mut stop = Box::pin(stop);
-    loop {
-        // What ended before the frames were read has no later ones.
-        recording = node.get(&path).await?;
-        let frames = node.bytes(&format!("{path}/frames?from={from}")).await?;
-        files.write(&frames)?;
-        from += frames.len() as u64;
-        if !frames.is_empty() {
-            continue;
-        }
-        if recording.ended.is_some() {
-            break;
-        }
-        let next = tokio::time::sleep(ASK_EVERY);
-        tokio::select! {
-            () = next => {}
-            () = &mut stop, if !is_stopped => {
-                is_stopped = true;
-                node.delete(&path).await?;
-            }
-        }
-    }
-    // It has ended: the node forgets it.
-    node.delete(&path).await?;
-    let Recording { sessions, dispatches, bytes, sessions_full, left_out, ended, .. } = recording;
-    say(&format!(
-        "{}: {sessions} sessions, {dispatches} dispatches, {bytes} bytes; ended: {}\n",
-        args.out.display(),
-        ended.unwrap_or_default()
-    ));
-    if sessions_full > 0 {
-        eprintln!(
-            "{sessions_full} sessions ended early, because the node had no time for them: record fewer (--sessions)"
-        );
-    }
-    if left_out > 0 {
-        eprintln!("left out: {left_out} events that a backend defines, because their fields cannot be scrubbed");
-    }
-    if sessions == 0 {
-        eprintln!("no session was sent anything that may be recorded: is there one that the arguments admit?");
-    }
-    Ok(())
 }
 
 impl LabArgs {
@@ -545,9 +232,9 @@ fn show(args: &ShowArgs) -> Result<(), Failure> {
     let known = args.dictionaries.as_deref().map(dictionaries::load).transpose();
     let known: Dictionaries = known.map_err(|error| Failure::Usage(anyhow!(error)))?.unwrap_or_default();
     let names = args.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
-    let mut reader = RecordingReader::new(open(&args.files)?).with_context(|| names.clone()).map_err(Failure::Usage)?;
-    let header = reader.header().clone();
-    let summary = summarize(&mut reader, &arms, &known).with_context(|| names.clone()).map_err(Failure::Usage)?;
+    let mut reader = open(&args.files).map_err(Failure::Usage)?;
+    let summary = summarize(&mut reader, &arms, &known).map_err(Failure::Usage)?;
+    let header = reader.header();
     let kind = if header.scrubbed { "scrubbed" } else { "with contents of users" };
     let private = if header.private { ", with private channels" } else { "" };
     say(&format!("{names}: version {}, {kind}{private}\n{}", header.version, summary.text()));
@@ -555,9 +242,8 @@ fn show(args: &ShowArgs) -> Result<(), Failure> {
 }
 
 fn corpus(files: &[PathBuf]) -> Result<Corpus, Failure> {
-    let names = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
-    let mut reader = RecordingReader::new(open(files)?).with_context(|| names.clone()).map_err(Failure::Usage)?;
-    let corpus = Corpus::read(&mut reader).with_context(|| names).map_err(Failure::Usage)?;
+    let mut reader = open(files).map_err(Failure::Usage)?;
+    let corpus = Corpus::read(&mut reader).map_err(Failure::Usage)?;
     if corpus.left_out_count > 0 {
         eprintln!("left out: {} dispatches, because there is no room for more in memory", corpus.left_out_count);
     }
@@ -687,12 +373,13 @@ fn known_trials(path: &Path, corpus: &Corpus) -> anyhow::Result<Vec<Trial>> {
     Ok(lines.filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// The files one after the other.
-fn open(files: &[PathBuf]) -> Result<Box<dyn Read>, Failure> {
-    let mut all: Box<dyn Read> = Box::new(std::io::empty());
-    for path in files {
-        let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()));
-        all = Box::new(all.chain(BufReader::new(file.map_err(Failure::Usage)?)));
-    }
-    Ok(all)
+/// Recordings, one after the other. Each is looked at before the first is read.
+fn open(files: &[PathBuf]) -> anyhow::Result<RecordingReader<BufReader<File>>> {
+    let one = |path: &PathBuf| {
+        let name = path.display().to_string();
+        anyhow::ensure!(!path.is_dir(), "{name} is a folder: name the recordings in it");
+        let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+        Ok((name, BufReader::new(file)))
+    };
+    RecordingReader::of_files(files.iter().map(one).collect::<anyhow::Result<Vec<_>>>()?)
 }

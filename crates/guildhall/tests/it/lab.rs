@@ -1,6 +1,8 @@
 //! `guildhall lab` against a running node: a recording without secrets, and what it is good for.
 
 use crate::{
+    backend::{ANA, BOT, Backend, CHANNEL},
+    nodes::{KEY, Node, Site, two},
     support::{Demo, Http, end_of, guildhall, run, run_to_end, stderr, wait_until},
     ws::Ws,
 };
@@ -136,17 +138,211 @@ fn mistakes_are_refused_with_what_to_do() {
     let refused = reader.get("/v1/lab/recordings").unwrap();
     assert!(refused.status == 403 && refused.body.to_string().contains("lab"), "{refused:?}");
 
-    let file = dir.path().join("no.zst");
-    fs::write(&file, "no recording").unwrap();
+    // The same from the command line: a key without the scope, none, a node that is not there, a folder that is not.
+    let server = format!("http://{}", demo.addr);
+    let reading = key.body["key"].as_str().unwrap();
+    let out = dir.path().join("r.zst").to_str().unwrap().to_owned();
+    let no_folder = dir.path().join("none/r.zst").to_str().unwrap().to_owned();
+    for (key, server, out, because) in [
+        (reading, &*server, &out, "scope `lab`"),
+        ("ghk_wrong", &*server, &out, "401"),
+        (reading, "http://127.0.0.1:1", &out, "no node answers at 127.0.0.1:1"),
+        (&*admin_key(&demo), &*server, &no_folder, "in a folder that does"),
+    ] {
+        let mut command = guildhall(["lab", "record", "--server", server, "--out", out]);
+        let output = run_to_end(command.env("GUILDHALL_KEY", key));
+        assert!(!output.status.success() && stderr(&output).contains(because), "{because}: {}", stderr(&output));
+        assert!(!fs::exists(out).unwrap(), "{because}: no file is left");
+    }
+    for words in [["record", "--out", &*out], ["dark", "start", "--arm=zlib"], ["dark", "status", "--types"]] {
+        let mut command = lab(&demo, &words);
+        let output = run_to_end(command.args(["--server", &server, "--node", "3"]));
+        assert!(!output.status.success() && stderr(&output).contains("leave --node out"), "{}", stderr(&output));
+    }
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn a_wrong_file_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let good = path("good.zst");
+    made_recording(good.as_ref(), true);
+    let bytes = fs::read(&good).unwrap();
+    let newer = {
+        let mut writer = guildhall_lab::RecordingWriter::new().unwrap();
+        writer.push(&json!({"format": guildhall_lab::FORMAT, "version": 7})).unwrap();
+        writer.flush().unwrap();
+        writer.take()
+    };
+    let text = b"{\"format\":\"guildhall-recording\",\"version\":1}\n";
+    // A frame with a window of 128 MiB.
+    let large = [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0x01, 0x00, 0x00][..]].concat();
+    let own = path("own.zst");
+    made_recording(own.as_ref(), false);
+    for (name, content, because) in [
+        ("text.zst", &b"some text\n"[..], "make one with `guildhall lab record`"),
+        ("json.ndjson", text, "`zstd FILE` makes a recording of it"),
+        ("empty.zst", b"", "the file is empty"),
+        ("cut.zst", &bytes[..bytes.len() - 9], "the file was cut: copy it again"),
+        ("newer.zst", &newer, "version 7, this program reads versions up to 1: use a newer one"),
+        ("large.zst", &large, "its window is larger than 8 MiB: `zstd -dc --long=31 FILE"),
+    ] {
+        let file = path(name);
+        fs::write(&file, content).unwrap();
+        for command in ["show", "tune", "train"] {
+            for files in [vec![&*file], vec![&*good, &*file]] {
+                let mut args = [vec!["lab", command], files].concat();
+                let out = path("out");
+                args.extend(if command == "train" { vec!["--out", &*out] } else { vec![] });
+                let output = run(&args);
+                let said = stderr(&output);
+                assert!(output.status.code() == Some(2) && said.contains(because), "{args:?}: {said}");
+                assert!(said.contains(&file), "{args:?} names the file: {said}");
+            }
+        }
+    }
+    let folder = path("folder");
+    fs::create_dir(&folder).unwrap();
     for (args, because) in [
-        (vec!["lab", "show", file.to_str().unwrap()], "make one with `guildhall lab record`"),
-        (vec!["lab", "show", "/does/not/exist"], "cannot be read"),
-        (vec!["lab", "show", file.to_str().unwrap(), "--arm", "zlib:level=10"], "from 0 to 9"),
+        (vec!["lab", "show", &good, &folder], "is a folder: name the recordings in it"),
+        (vec!["lab", "tune", &folder], "is a folder: name the recordings in it"),
+        (vec!["lab", "show", "/does/not/exist"], "/does/not/exist cannot be read"),
+        (vec!["lab", "show", &good, "--arm", "zlib:level=10"], "from 0 to 9"),
+        (vec!["lab", "show", &good, "--dictionaries", "/does/not/exist"], "/does/not/exist"),
+        (vec!["lab", "train", &good, &own, "--out", &folder, "--allow-few-samples"], "--with-contents-of-users"),
     ] {
         let output = run(args.iter());
         assert!(output.status.code() == Some(2) && stderr(&output).contains(because), "{args:?}: {}", stderr(&output));
     }
-    assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn a_recording_of_a_node_that_goes_away_is_whole_up_to_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "3", "--rate", "0"]);
+    let (token, server) = (demo.token("bot_token"), format!("http://{}", demo.addr));
+    let file = dir.path().join("r.zst");
+    let recorder = lab(&demo, &["record", "--server", &server, "--out", file.to_str().unwrap(), "--minutes", "60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
+    let mut state = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
+        wait_until(what, || {
+            let answer = api.get("/v1/lab/recordings").unwrap().body;
+            if is_it(&answer) { Ok(()) } else { Err(answer) }
+        });
+    };
+    state("the recording begins", &|all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    let mut session = Ws::session(demo.addr, &token);
+    session.expect_event("GUILD_CREATE");
+    wait_until("frames are in the file", || {
+        let bytes = fs::read(&file).unwrap();
+        if RecordingReader::new(&*bytes).is_ok_and(|mut reader| matches!(reader.next_line(), Ok(Some(_)))) {
+            Ok(())
+        } else {
+            Err(bytes.len())
+        }
+    });
+    demo.kill();
+    let ended = end_of(recorder, "lab record");
+    let said = stderr(&ended);
+    assert!(ended.status.code() == Some(1), "{said}");
+    for part in ["is given up after 10 s", "no node answers at", "is whole up to then"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    let shown = run(["lab", "show", file.to_str().unwrap()]);
+    let text = String::from_utf8(shown.stdout.clone()).unwrap();
+    assert!(shown.status.success() && text.contains("READY"), "{text}{}", stderr(&shown));
+}
+
+/// Recordings and dark launches of a cluster, by way of one of its nodes.
+#[test]
+fn all_nodes_record_and_have_the_dark_launch() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let (mut session, mut other) = (first.session(BOT), second.session(BOT));
+    for session in [&mut session, &mut other] {
+        session.expect_event("GUILD_CREATE");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("all.zst");
+    let server = format!("http://{}", first.addr);
+    let lab = |words: &[&str]| {
+        let mut command = guildhall(["lab"].iter().chain(words).chain(&["--server", &*server]));
+        command.env("GUILDHALL_KEY", KEY);
+        command
+    };
+    let done = |words: &[&str]| {
+        let output = run_to_end(&mut lab(words));
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(done(&["dark", "start", "--arm", "zlib", "--arm", "zstd"]).contains("on 2 nodes"));
+    let again = run_to_end(&mut lab(&["dark", "start", "--arm", "zlib"]));
+    let said = stderr(&again);
+    assert!(!again.status.success() && said.contains("node 0") && said.contains("Another dark launch"), "{said}");
+    let recorder = lab(&["record", "--out", file.to_str().unwrap(), "--minutes", "60", "--sessions", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let recordings = |node: u8, at: &Node| at.backend().get(&format!("/lab/recordings?node={node}"));
+    let wait = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
+        for node in [0, 1] {
+            wait_until(&format!("{what} at node {node}"), || {
+                let all = recordings(node, &first);
+                if is_it(&all) { Ok(()) } else { Err(all) }
+            });
+        }
+    };
+    wait("a recording", &|all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    for number in 0..5 {
+        let body = json!({"content": format!("message {number}")});
+        let token = first.backend().token(ANA);
+        let path = format!("/api/v10/channels/{CHANNEL}/messages");
+        assert_eq!(Http::new(first.addr, &token).request("POST", &path, Some(&body)).unwrap().status, 200);
+        for session in [&mut session, &mut other] {
+            session.expect_event("MESSAGE_CREATE");
+        }
+    }
+    wait("five messages", &|all| all[0]["dispatches"].as_u64() >= Some(5));
+    for node in [0_u8, 1] {
+        let all = recordings(node, &second);
+        assert_eq!(all[0]["node"], node);
+        let path = format!("/lab/recordings/{}?node={node}", all[0]["id"].as_str().unwrap());
+        second.backend().request("DELETE", &path, None, 204);
+    }
+    let ended = end_of(recorder, "lab record");
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    for node in [0, 1] {
+        assert!(text.contains(&format!("of node {node}: 1 sessions, ")), "{text}");
+    }
+    let bytes = fs::read(&file).unwrap();
+    let mut reader = RecordingReader::new(&*bytes).unwrap();
+    let mut messages = std::collections::BTreeMap::new();
+    while let Some(line) = reader.next_line().unwrap() {
+        let Line::Dispatch(dispatch) = line else { continue };
+        *messages.entry(dispatch.session).or_insert(0) += u32::from(dispatch.event == "MESSAGE_CREATE");
+    }
+    assert_eq!(messages.into_values().collect::<Vec<_>>(), [5, 5]);
+
+    let status = wait_until("ten messages in the dark launch", || {
+        let text = done(&["dark", "status", "--types"]);
+        let is_whole = text.lines().any(|line| line.split_whitespace().take(2).eq(["MESSAGE_CREATE", "10"]));
+        if is_whole { Ok(text) } else { Err(text) }
+    });
+    assert!(status.contains("node 0, running: 1 sessions, 1 now") && status.contains("node 1, running"), "{status}");
+    assert!(done(&["dark", "stop", "--node", "second"]).contains("node 1, stopped"));
+    assert!(done(&["dark", "stop"]).contains("node 0, stopped"));
+    let wrong = run_to_end(&mut lab(&["dark", "status", "--node", "third"]));
+    assert!(stderr(&wrong).contains("--node may be 0 (first), 1 (second)"), "{}", stderr(&wrong));
+    // The other node checks the key's scope.
+    let key = first.backend().request("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read"]})), 201);
+    Backend::with(first.addr, key["key"].as_str().unwrap()).request("GET", "/lab/dark?node=1", None, 403);
 }
 
 #[test]
@@ -213,7 +409,7 @@ fn a_dark_launch_compares_four_arms_on_a_running_node() {
 fn made_recording(path: &std::path::Path, scrubbed: bool) {
     let mut writer = guildhall_lab::RecordingWriter::new().unwrap();
     let format = guildhall_lab::FORMAT.to_owned();
-    let header = guildhall_lab::Header { format, version: 1, scrubbed, private: false, started_at: 7 };
+    let header = guildhall_lab::Header { format, version: 1, scrubbed, private: false, started_at: 7, node: None };
     writer.push(&header).unwrap();
     for n in 0..400_u64 {
         let user = 1_000_000_000_000_000_000 + n % 9 * 7_919;

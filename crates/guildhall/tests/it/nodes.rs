@@ -17,7 +17,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-const KEY: &str = "a key of the tests with several nodes";
+pub const KEY: &str = "a key of the tests with several nodes";
 
 /// GUILDS and GUILD_MESSAGES, which need no privilege.
 const INTENTS: u64 = 1 | 1 << 9;
@@ -98,7 +98,7 @@ impl Node {
         });
     }
 
-    fn session(&self, user_id: &str) -> Ws {
+    pub fn session(&self, user_id: &str) -> Ws {
         let token = self.backend().token(user_id);
         let mut session = Ws::connect(self.addr, PLAIN, "").expect("it is let in");
         session.expect_op(10);

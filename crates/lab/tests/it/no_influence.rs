@@ -50,7 +50,16 @@ enum Lab {
 
 fn filter(lab: Lab) -> TapFilter {
     let sessions_max = if lab == Lab::NoBudget { 0 } else { 100 };
-    TapFilter { one_in: 1, sessions_max, guild_id: None, platform: None, encoding: None, private: true }
+    TapFilter {
+        one_in: 1,
+        sessions_max,
+        sessions_first: sessions_max,
+        counts_ended: false,
+        guild_id: None,
+        platform: None,
+        encoding: None,
+        private: true,
+    }
 }
 
 fn begin(switch: &TapSwitch, lab: Lab) -> Dark {

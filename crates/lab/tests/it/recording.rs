@@ -56,7 +56,8 @@ fn r2_damaged_files_are_errors_that_say_what_to_do() {
     };
     for (bytes, because) in [
         (Vec::new(), "this is no recording: make one with `guildhall lab record`"),
-        (b"{\"format\":\"guildhall-recording\"}\n".to_vec(), "this is no recording"),
+        (b"some text\n".to_vec(), "this is no recording"),
+        (b"PK\x03\x04".to_vec(), "this is no recording"),
         (made("{\"format\":\"other\"}"), "this is no recording"),
         (
             made(
@@ -64,7 +65,11 @@ fn r2_damaged_files_are_errors_that_say_what_to_do() {
             ),
             "version 2, this program reads versions up to 1: use a newer one",
         ),
-        (file[..file.len() - 7].to_vec(), "cut"),
+        (file[..file.len() - 7].to_vec(), "the file was cut: copy it again"),
+        (b"{\"format\":\"guildhall-recording\",\"version\":1}\n".to_vec(), "`zstd FILE` makes a recording of it"),
+        (made("{\"format\":\"guildhall-recording\",\"version\":0}"), "version 0, this program reads versions up to 1"),
+        (made("{\"format\":\"guildhall-recording\",\"version\":9,\"other\":1}"), "version 9, this program"),
+        ([&*file, b"some text behind it"].concat(), "the file is damaged: copy or record it again"),
         ([&*RecordingWriter::header(&header(true)).unwrap(), &made("{\"at_ms\":1}")].concat(), "line 2"),
         (
             [&*RecordingWriter::header(&header(true)).unwrap(), &made("{\"at_ms\":1,\"session\":1}")].concat(),
@@ -83,6 +88,112 @@ fn r2_damaged_files_are_errors_that_say_what_to_do() {
             damaged[at] = rng.next_u64() as u8;
         }
         let _ = lines(&damaged);
+    }
+}
+
+/// Stored blocks in a frame with this descriptor and what follows it.
+fn stored(start: &[u8], text: &[u8]) -> Vec<u8> {
+    let mut frame = [&[0x28, 0xb5, 0x2f, 0xfd], start].concat();
+    let mut blocks = text.chunks(128 << 10).peekable();
+    while let Some(block) = blocks.next() {
+        let head = (block.len() as u32) << 3 | u32::from(blocks.peek().is_none());
+        frame.extend_from_slice(&head.to_le_bytes()[..3]);
+        frame.extend_from_slice(block);
+    }
+    frame
+}
+
+#[test]
+fn r2_a_window_above_the_bound_is_refused_with_what_to_do() {
+    let text = format!("{}\n", serde_json::to_string(&header(true)).unwrap());
+    let read = |file: &[u8]| {
+        let whole = lines(file);
+        let mut pieces = Vec::new();
+        for length in [1, 5, 7] {
+            struct Pieces<'a>(&'a [u8], usize);
+            impl Read for Pieces<'_> {
+                fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+                    let length = self.1.min(out.len());
+                    self.0.read(&mut out[..length])
+                }
+            }
+            pieces.push(RecordingReader::new(Pieces(file, length)).map(|_| 0).map_err(|error| format!("{error:#}")));
+        }
+        assert!(pieces.iter().all(|of| of.is_ok() == whole.is_ok()), "{whole:?} {pieces:?}");
+        whole
+    };
+    // 1 KiB, 8 MiB; 9 MiB, 16 MiB, 128 MiB, the largest.
+    for (window, is_read) in [(0x00, true), (0x68, true), (0x69, false), (0x70, false), (0x88, false), (0xff, false)] {
+        let result = read(&stored(&[0, window], text.as_bytes()));
+        match is_read {
+            true => assert_eq!(result, Ok(0), "{window:x}"),
+            false => {
+                let error = result.unwrap_err();
+                assert!(error.contains("`zstd -dc --long=31 FILE | zstd > OTHER`"), "{window:x} {error}");
+            }
+        }
+    }
+    // A single segment: its content is the window.
+    let long = [text.as_bytes(), &b"\n".repeat(9 << 20)].concat();
+    let with_size = |text: &[u8]| stored(&[&[0xa0], &(text.len() as u32).to_le_bytes()[..]].concat(), text);
+    assert_eq!(read(&with_size(&long[..1 << 20])), Ok(0));
+    assert!(read(&with_size(&long)).unwrap_err().contains("larger than 8 MiB"));
+    // What the program `zstd` writes up to level 19 is read.
+    let mut context = zstd_safe::CCtx::create();
+    for level in [1, 3, 19] {
+        let mut file = Vec::with_capacity(zstd_safe::compress_bound(long.len()));
+        context.compress(&mut file, &long, level).unwrap();
+        assert_eq!(lines(&file), Ok(0), "{level}");
+    }
+}
+
+#[test]
+fn r3_recordings_that_are_read_together_have_sessions_of_their_own() {
+    let one = recording(&events(2, 50), None);
+    let started = |started_at: u64, scrubbed: bool| {
+        let mut writer = RecordingWriter::new().unwrap();
+        writer.push(&guildhall_lab::Header { started_at, scrubbed, ..header(scrubbed) }).unwrap();
+        writer.push(&End { at_ms: 1, session: 0, ended: Cow::Borrowed("closed") }).unwrap();
+        writer.flush().unwrap();
+        writer.take()
+    };
+    let sessions = |files: &[&[u8]]| {
+        let named = files.iter().enumerate().map(|(index, file)| (format!("file {index}"), *file));
+        let mut reader = RecordingReader::of_files(named).unwrap();
+        let mut sessions = Vec::new();
+        while let Some(line) = reader.next_line().unwrap() {
+            sessions.push(match line {
+                Line::Dispatch(of) => of.session,
+                Line::End(end) => end.session,
+            });
+        }
+        sessions.sort_unstable();
+        sessions.dedup();
+        (sessions.len(), reader.header().scrubbed)
+    };
+    // Two of the first; files of one recording in any order; others are others.
+    assert_eq!(sessions(&[&one, &one]), (2, false));
+    let (a, b, open) = (started(5, true), started(6, true), started(7, false));
+    assert_eq!(sessions(&[&a, &b, &a, &b]), (2, true));
+    assert_eq!(sessions(&[&[&*a, &b].concat(), &a]), (2, true));
+    // One with contents makes all of them such.
+    assert_eq!(sessions(&[&a, &open, &b]), (3, false));
+    // The name of the file that is wrong.
+    for (wrong, because) in [
+        (&b"text"[..], "file 1: this is no recording"),
+        (b"", "file 1: the file is empty"),
+        (&a[..a.len() - 3], "file 1: the file was cut"),
+    ] {
+        let files = [("file 0".to_owned(), &*b), ("file 1".to_owned(), wrong), ("file 2".to_owned(), &*b)];
+        let mut reader = RecordingReader::of_files(files).unwrap();
+        let error = loop {
+            match reader.next_line() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{because}"),
+                Err(error) => break format!("{error:#}"),
+            }
+        };
+        assert!(error.starts_with(because), "{error}");
     }
 }
 

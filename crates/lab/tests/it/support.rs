@@ -8,7 +8,14 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub fn header(scrubbed: bool) -> Header {
-    Header { format: "guildhall-recording".to_owned(), version: 1, scrubbed, private: false, started_at: 1_790_000_000 }
+    Header {
+        format: "guildhall-recording".to_owned(),
+        version: 1,
+        scrubbed,
+        private: false,
+        started_at: 1_790_000_000,
+        node: None,
+    }
 }
 
 /// Chat texts: the built-in ones, or those of the file in `GUILDHALL_LAB_CHAT`, to measure others by hand.

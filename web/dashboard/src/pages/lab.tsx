@@ -1,4 +1,4 @@
-// Lab: would another codec send less? Dark launches and recordings of the node that answers the page.
+// Lab: would another codec send less? Dark launches and recordings of the node that the page shows.
 
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -19,6 +19,8 @@ const fault = signal<Refused | undefined>(undefined);
 
 /** Bytes of frames that a node keeps for the page: it ends a recording of which 32 MiB wait. */
 const WAITING_MIB_MAX = 31;
+/** Bytes of a request for frames. Those of another node come over the cluster's bus. */
+const PART_BYTES = viewed === undefined ? 8 << 20 : 512 << 10;
 
 async function load(): Promise<void> {
   try {
@@ -35,9 +37,7 @@ async function load(): Promise<void> {
 }
 
 export function Lab() {
-  const isHere = viewed === undefined;
-  usePoll(async () => { if (isHere && may("lab")) await load(); }, []);
-  if (!isHere) return <p class="answer">The lab belongs to the node that answers this page, and node {viewed} is another one. Open the dashboard at the address of node {viewed}, or <a href="./#/lab">show the lab of the node that answers</a>.</p>;
+  usePoll(async () => { if (may("lab")) await load(); }, []);
   if (!may("lab")) return <p class="answer">This key has no scope <code>lab</code>. A key with it can compare codecs and record: create one on the page <a href="#/operations">Operations</a>, or by <code>guildhall key create --name lab --scopes read,lab</code>.</p>;
   if (dark.value === undefined || recording.value === undefined) return fault.value ? <Fault fault={fault.value} retry={() => void load()} /> : <><Skeleton height={40} /><Skeleton height={320} /><Skeleton height={240} /></>;
   return <div class="lab"><Dark launch={dark.value} /><Recordings last={recording.value} /></div>;
@@ -87,7 +87,7 @@ function Dark({ launch }: { launch: DarkLaunch | null }) {
 }
 
 function Verdict({ launch }: { launch: DarkLaunch }) {
-  const { state, sessions, sessions_busy, sessions_memory, cpu_permille } = launch;
+  const { state, sessions, sessions_now, sessions_busy, sessions_memory, cpu_permille } = launch;
   const ranked = armsOf(launch).sort((a, b) => a.share - b.share);
   const count = ranked[0]?.total.count ?? 0;
   const seconds = Math.max(1, now.value / 1_000 - launch.started_at);
@@ -99,20 +99,20 @@ function Verdict({ launch }: { launch: DarkLaunch }) {
         ? state === "running" ? "The dark launch has counted no dispatch yet: it counts those that sessions of the sample are sent from now on." : "The dark launch counted no dispatch: no session of its sample was sent any."
         : <>{ranked.map(({ name, share }, index) => <span key={name}>{index > 0 && ", "}<b>{name}</b>{index === 0 && " sends"} {join(percent(share))}{index === 0 && " of the uncompressed bytes"}</span>)}: over {exact(count)} dispatches of {counted(sessions, "session")}, {join(bytes(ranked[0]!.total.plain_bytes))}.</>}</p>
       <p class="facts-line"><b>{state === "running" ? "Running" : state === "stopped" ? "Stopped" : "Failed"}</b>, started <Ago at={launch.started_at * 1_000} />. {state === "running"
-        ? <>It has used {join(percent(used / seconds))} of a core, of the {budget} it may use, and its contexts hold {join(bytes(launch.memory_bytes))} now.</>
+        ? <>It measures {counted(sessions_now, "session")} now. It has used {join(percent(used / seconds))} of a core, of the {budget} it may use, and its contexts hold {join(bytes(launch.memory_bytes))} now.</>
         : <>It used {showTime(used)} of CPU time, at most {budget} of a core.</>} {sessions_busy + sessions_memory === 0 && state !== "failed" && "No session was left out."}</p>
       <LeftOut launch={launch} />
     </>
   );
 }
 
-function LeftOut({ launch: { state, sessions, sessions_busy, sessions_memory, cpu_permille } }: { launch: DarkLaunch }) {
+function LeftOut({ launch: { state, sessions_now, sessions_busy, sessions_memory, cpu_permille } }: { launch: DarkLaunch }) {
   if (sessions_busy + sessions_memory === 0 && state !== "failed") return null;
-  const remain = sessions_busy + sessions_memory < sessions ? "The sessions that remain are measured in full." : "No session remains: the figures are those up to then.";
+  const remain = state !== "running" ? "" : sessions_now > 0 ? `${counted(sessions_now, "session")} ${sessions_now === 1 ? "is" : "are"} measured in full.` : "The next one begins when the copies that wait are compressed.";
   return (
     <div class="findings" role="status"><ul>
       {state === "failed" && <li class="bad"><b>✕ The dark launch ended by an error.</b> The <a href="#/operations">recent warnings</a> have its reason. The figures are those up to the error.</li>}
-      {sessions_busy > 0 && <li class="warn"><b>▲ {counted(sessions_busy, "session")} left out: not enough CPU time.</b> Dispatches came faster than {join(percent(cpu_permille / 1_000))} of a core compresses them. Raise the CPU budget, or take fewer sessions or arms. {remain}</li>}
+      {sessions_busy > 0 && <li class="warn"><b>▲ {counted(sessions_busy, "session")} left the sample early: not enough CPU time.</b> Dispatches came faster than {join(percent(cpu_permille / 1_000))} of a core compresses them. The newest sessions leave first, and one is added again when there is time. Raise the CPU budget, or compare fewer arms. {remain}</li>}
       {sessions_memory > 0 && <li class="warn"><b>▲ {counted(sessions_memory, "session")} left out: the memory budget is used up.</b> Raise the memory budget, or take fewer sessions or arms. {remain}</li>}
     </ul></div>
   );
@@ -256,7 +256,7 @@ async function save({ id, bytes: all }: Recording): Promise<void> {
   try {
     let held = taken.peek()?.id === id ? taken.peek()! : { id, parts: [], bytes: 0 };
     while (held.bytes < all) {
-      const part = await askBytes(`lab/recordings/${encodeURIComponent(id)}/frames?from=${held.bytes}`);
+      const part = await askBytes(`lab/recordings/${encodeURIComponent(id)}/frames?from=${held.bytes}&bytes_max=${PART_BYTES}`);
       if (part.length === 0) break;
       held = { id, parts: [...held.parts, part], bytes: held.bytes + part.length };
       taken.value = held;
@@ -312,7 +312,7 @@ function LastRecording({ of: last }: { of: Recording }) {
     <>
       <p class="answer">{last.ended === null ? <>A recording runs, started <Ago at={last.started_at * 1_000} />.</> : <>The recording started <Ago at={last.started_at * 1_000} /> {ENDED[last.ended]}.</>} It has <b>{exact(last.dispatches)}</b> dispatches of {counted(last.sessions, "session")}, {join(bytes(last.bytes))} compressed{last.ended === null && `, of which ${join(bytes(last.waiting_bytes))} wait on the node`}.</p>
       <p class="facts-line">{last.scrubbed ? "Texts, names and ids are scrubbed." : <b class="warn">▲ Texts, names and ids are in it as they are.</b>} {last.private ? <b class="warn">▲ Private channels and direct messages are in it.</b> : "Private channels and direct messages are left out."} {last.left_out > 0 && `${exact(last.left_out)} dispatches were left out: a scrubbed recording has no events of backends.`} The file is confidential all the same.</p>
-      {last.sessions_full > 0 && <div class="findings" role="status"><ul><li class="warn"><b>▲ {counted(last.sessions_full, "session")} ended early.</b> The thread of the lab had no time for them: record a smaller share of the sessions. The others are complete.</li></ul></div>}
+      {last.sessions_full > 0 && <div class="findings" role="status"><ul><li class="warn"><b>▲ {counted(last.sessions_full, "session")} ended early.</b> The thread of the lab had no time for them, and the newest end first: the other {exact(last.sessions - last.sessions_full)} are in full. To have all of them in full, record fewer sessions.</li></ul></div>}
       {elsewhere && <p class="says">Another program reads this recording, or an earlier page did: {join(bytes(last.bytes - last.waiting_bytes))} of it are there, and no longer on the node.</p>}
       {saveFault.value && <p class="fault" role="alert">{saveFault.value}</p>}
       <div class="actions">
