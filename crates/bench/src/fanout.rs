@@ -15,7 +15,7 @@ mod overhead;
 mod partition;
 mod workload;
 
-use super::{stats::Spread, usage};
+use super::{Extra, stats::Spread, usage};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use driver::Driver;
@@ -82,9 +82,9 @@ pub struct FanoutArgs {
     /// Do not wait until memory has settled; bytes per session are not reported.
     #[arg(long)]
     no_memory: bool,
-    /// Turn the accounts off in every second block of events, and report what they cost.
-    #[arg(long)]
-    overhead: bool,
+    /// Turn the accounts, or a dark launch, off in every second block of events, and report what it costs.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "accounts")]
+    overhead: Option<Extra>,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -249,8 +249,8 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     driver.begin()?;
     let started = Instant::now();
     let overhead = match args.overhead {
-        true => Some(overhead::measure(&mut driver, events)?),
-        false => {
+        Some(extra) => Some(overhead::measure(&mut driver, events, extra)?),
+        None => {
             if rate > 0.0 { driver.post_at_rate(events, rate) } else { driver.post_in_turn(events) }?;
             None
         }
@@ -398,7 +398,7 @@ mod tests {
         heartbeat_ms: 50,
         passive_interval_ms: 30_000,
         no_memory: true,
-        overhead: false,
+        overhead: None,
         json: true,
     };
 

@@ -11,6 +11,7 @@ mod broadcast;
 mod client;
 mod codec;
 mod crowd;
+mod dark;
 mod fanout;
 mod frames;
 mod guild;
@@ -36,7 +37,13 @@ use guildhall_settings::defaults;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
-use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::NonZeroU32,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// Messages per round; more rounds make a steadier median.
 const MESSAGES_PER_ROUND: usize = 5;
@@ -205,6 +212,24 @@ pub enum IoUring {
     Off,
 }
 
+/// What `--overhead` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+pub enum Extra {
+    /// The node's accounts.
+    Accounts,
+    /// A dark launch of four arms, at its default budget.
+    Dark,
+}
+
+impl Extra {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Accounts => "accounts",
+            Self::Dark => "dark launch",
+        }
+    }
+}
+
 /// `guildhall-bench sockets`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SocketsArgs {
@@ -220,9 +245,9 @@ pub struct SocketsArgs {
     /// Whether the server may send to many with one system call. The baseline never does.
     #[arg(long, value_enum, default_value_t = IoUring::Auto)]
     io_uring: IoUring,
-    /// Turn the node's accounts off in every second round, and report what they cost.
-    #[arg(long)]
-    overhead: bool,
+    /// Turn the node's accounts, or a dark launch, off in every second round, and report what it costs.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "accounts")]
+    overhead: Option<Extra>,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -256,9 +281,22 @@ struct SocketsResult {
     ratio_to_baseline: f64,
     bytes_per_delivery: f64,
     rss_bytes_per_connection: u64,
-    /// Without accounts, if that was measured; and the median ratio of neighbouring rounds.
-    cpu_us_per_delivery_without_accounts: Option<f64>,
-    accounts_ratio: Option<f64>,
+    /// What `--overhead` measured, if it did.
+    overhead: Option<SocketsOverhead>,
+}
+
+/// Rounds with and without the accounts or a dark launch.
+#[derive(Debug, Serialize)]
+struct SocketsOverhead {
+    of: Extra,
+    cpu_us_per_delivery_without: f64,
+    /// Median ratio of neighbouring rounds.
+    ratio: f64,
+    /// 99th percentiles from a message to its last delivery, milliseconds.
+    p99_ms_with: f64,
+    p99_ms_without: f64,
+    /// CPU time of the thread of the lab, thousandths of a core while it was on.
+    lab_permille: f64,
 }
 
 fn main() -> ExitCode {
@@ -311,6 +349,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
 }
 
+/// 99th percentile; 0 of nothing.
+fn p99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
 fn sockets(args: SocketsArgs) -> Result<()> {
     let SocketsArgs { connections, messages, mode, io_uring, overhead, json } = args;
     ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
@@ -355,23 +399,30 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     client.ask("reset")?;
     expected = 0;
     let (mut costs, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let mut without = Vec::new();
+    let (mut without, mut latencies) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut lab_ns, mut on_for) = (0, Duration::ZERO);
     let mut left = messages;
     let mut round = 0;
     while left > 0 {
         // On, off, off, on: neighbours are compared, and neither is always the first.
-        let is_on = !overhead || matches!(round % 4, 0 | 3);
-        server.ask(if is_on { "accounts on" } else { "accounts off" })?;
+        let is_on = overhead.is_none() || matches!(round % 4, 0 | 3);
+        match overhead {
+            None | Some(Extra::Accounts) => server.ask(if is_on { "accounts on" } else { "accounts off" })?,
+            Some(Extra::Dark) => server.ask(if is_on { "dark on" } else { "dark off" })?,
+        };
         round += 1;
         let count = left.min(MESSAGES_PER_ROUND);
         left -= count;
         let sends = (count * connections) as f64;
 
+        let (lab_before, begun) = (server.ask_number("usage", "lab_ns")?, Instant::now());
         let before = server.ask_number("usage", "cpu_ns")?;
         for _ in 0..count {
+            let begun = Instant::now();
             server.ask("publish")?;
             expected += connections as u64;
             client.ask(&format!("await {expected}"))?;
+            latencies[usize::from(is_on)].push(begun.elapsed().as_secs_f64() * 1e3);
         }
         let cost = (server.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
 
@@ -384,6 +435,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         let baseline = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
         baselines.push(baseline);
         if is_on {
+            lab_ns += server.ask_number("usage", "lab_ns")? - lab_before;
+            on_for += begun.elapsed();
             costs.push(cost);
             ratios.push(cost / baseline);
         } else {
@@ -403,8 +456,17 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         ratio_to_baseline: median(ratios),
         bytes_per_delivery: number(&totals, "bytes")? as f64 / deliveries as f64,
         rss_bytes_per_connection: rss_idle.saturating_sub(rss_before) / connections as u64,
-        accounts_ratio: (!pairs.is_empty()).then(|| median(pairs)),
-        cpu_us_per_delivery_without_accounts: (!without.is_empty()).then(|| median(without)),
+        overhead: overhead.filter(|_| !pairs.is_empty()).map(|of| {
+            let [p99_ms_without, p99_ms_with] = latencies.map(p99);
+            SocketsOverhead {
+                of,
+                cpu_us_per_delivery_without: median(without),
+                ratio: median(pairs),
+                p99_ms_with,
+                p99_ms_without,
+                lab_permille: lab_ns as f64 / on_for.as_nanos().max(1) as f64 * 1_000.0,
+            }
+        }),
     };
     report(json, &result, print)
 }
@@ -418,9 +480,15 @@ fn print(result: &SocketsResult) {
     println!("ratio to the baseline     {:.2}", result.ratio_to_baseline);
     println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
     println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
-    if let (Some(without), Some(ratio)) = (result.cpu_us_per_delivery_without_accounts, result.accounts_ratio) {
-        println!("CPU without accounts      {without:.2} µs");
-        println!("accounts on / off         {ratio:.3}, median of neighbouring rounds");
+    if let Some(overhead) = &result.overhead {
+        let SocketsOverhead { of, cpu_us_per_delivery_without, ratio, p99_ms_with, p99_ms_without, lab_permille } =
+            overhead;
+        println!("CPU without {:<13} {cpu_us_per_delivery_without:.2} µs", of.name());
+        println!("with / without            {ratio:.3}, median of neighbouring rounds");
+        println!("p99 of a message          {p99_ms_with:.2} ms with, {p99_ms_without:.2} ms without");
+        if *of == Extra::Dark {
+            println!("CPU of the lab's thread   {lab_permille:.1} thousandths of a core");
+        }
     }
 }
 

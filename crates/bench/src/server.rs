@@ -2,6 +2,7 @@
 
 use super::{
     IoUring, Mode,
+    dark::DarkSwitch,
     role::{say, serve},
     usage,
 };
@@ -17,7 +18,7 @@ use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{Channel, ChannelId, ChannelType, Guild, GuildId, Member, Permissions, Role, User, UserId};
 use guildhall_net::{AdmissionLimits, IdentifyLimits, Peers, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig};
-use guildhall_partition::{Bill, PartitionConfig};
+use guildhall_partition::{Bill, PartitionConfig, TapSwitch};
 use guildhall_settings::defaults;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
@@ -88,6 +89,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     // As in a node.
     let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
     let _bill = SpareThread::start(bill_worker)?;
+    let taps = TapSwitch::default();
+    let dark = DarkSwitch::start(taps.clone())?;
     let config = ServerConfig {
         node_number: 0,
         access: None,
@@ -114,6 +117,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             passive_above_members: Some(u64::MAX),
             stream_codec: mode.stream_codec(),
             bill,
+            taps,
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
     };
@@ -143,7 +147,11 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             guildhall_accounting::set_on(args.first().is_some_and(|arg| *arg == "on"));
             Ok(json!({}))
         }
-        "usage" => Ok(json!({"cpu_ns": usage::cpu_ns()?, "rss_bytes": usage::rss_bytes()?})),
+        "dark" => {
+            dark.set(args.first().is_some_and(|arg| *arg == "on"))?;
+            Ok(json!({}))
+        }
+        "usage" => Ok(json!({"cpu_ns": usage::cpu_ns()?, "rss_bytes": usage::rss_bytes()?, "lab_ns": dark.cpu_ns()})),
         other => bail!("unknown command {other} {args:?}"),
     });
     Ok(())

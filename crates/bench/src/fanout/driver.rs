@@ -6,14 +6,14 @@ use super::{
     partition::{Mark, MemoryReport, PartitionEnds, PartitionReport, PartitionThread, ToPartitionThread},
     workload::{Kind, People, Step, Workload},
 };
-use crate::{crowd, usage};
+use crate::{crowd, dark::DarkSwitch, usage};
 use anyhow::{Context, Result, bail};
 use guildhall_accounting::report::Owner;
 use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Guild, GuildLimits};
 use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec};
+use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec, TapSwitch};
 use guildhall_settings::defaults;
 use guildhall_stdx::heap::Held;
 use guildhall_telemetry::{owners, spare::SpareThread};
@@ -102,6 +102,7 @@ pub struct Driver {
     memory: Vec<MemoryReport>,
     gate: Arc<IdentifyGate>,
     pub bill: Bill,
+    pub dark: DarkSwitch,
     /// Ends with it.
     _bill_thread: SpareThread,
     contexts: ContextPool,
@@ -128,6 +129,7 @@ impl Driver {
         contexts.set_movable_bytes_max(usage::available_bytes()? / 4 * 3);
         // As in a node.
         let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
+        let taps = TapSwitch::default();
         let mut partitions = Vec::new();
         for n in 0..partitions_count {
             let (sender, inbox) = mpsc::channel();
@@ -141,6 +143,7 @@ impl Driver {
                 FanoutMode::Plain | FanoutMode::ClassicZstd | FanoutMode::Prepared => StreamCodec::PerConnection,
             };
             (config.bill, config.contexts) = (bill.clone(), contexts.clone());
+            config.taps = taps.clone();
             config.passive_above_members = Some(0);
             config.passive_interval_ms = args.passive_interval_ms;
             let gate = gate.clone();
@@ -184,6 +187,7 @@ impl Driver {
             memory: Vec::new(),
             gate,
             bill,
+            dark: DarkSwitch::start(taps)?,
             _bill_thread: SpareThread::start(bill_worker)?,
             contexts,
         };
