@@ -6,7 +6,7 @@ SHELL := bash
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
-	build-bench fuzz bench bench-cluster picture clean tools tools-test
+	build-bench fuzz bench bench-cluster lab-demo picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -220,6 +220,10 @@ bench: build-bench ## CPU and bytes per delivery, against a plain send()
 bench-cluster: build-bench ## Three nodes against one, on NATS and PostgreSQL: CPU, latency, a slow link, a killed owner
 	tools/nats-server --install > /dev/null
 	$(BENCH) cluster --nodes 3
+
+lab-demo: build-release sdk-setup ## The lab on a demo with 500 clients of the SDK: record, train, serve, dark launch (CHAT=texts.ndjson); some 12 minutes
+	cd $(SDK) && npm run --silent build
+	node bench/lab-demo/run.mjs --guildhall $(BINARY) $(if $(CHAT),--chat $(CHAT)) $(ARGS)
 
 build-bench: tools ## target/release/guildhall-bench, and the server that some benches start
 	$(CARGO) build --release --locked -p guildhall -p guildhall-bench --features guildhall/jemalloc,guildhall-bench/jemalloc
