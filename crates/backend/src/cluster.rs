@@ -82,6 +82,12 @@ pub(super) struct ClusterBody {
     guilds: usize,
     /// Requests of the answering node that other nodes carry out now.
     requests_elsewhere: usize,
+    /// Sessions that came to the answering node from others, since its start.
+    sessions_moved_here: u64,
+    /// Sessions that went from it to others.
+    sessions_moved_away: u64,
+    /// RESUMEs at it that failed because another node has, or had, the session and did not send it.
+    sessions_not_moved: u64,
 }
 
 /// Owner of a guild.
@@ -113,6 +119,9 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
             serving: true,
             guilds: 0,
             requests_elsewhere: 0,
+            sessions_moved_here: 0,
+            sessions_moved_away: 0,
+            sessions_not_moved: 0,
         });
     };
     let report = membership.report();
@@ -122,6 +131,9 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
         serving: report.is_serving,
         guilds: report.guilds_here,
         requests_elsewhere: report.requests_elsewhere,
+        sessions_moved_here: report.moved_sessions.here,
+        sessions_moved_away: report.moved_sessions.away,
+        sessions_not_moved: report.moved_sessions.failed,
     })
 }
 

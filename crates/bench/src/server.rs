@@ -129,7 +129,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     let tokens: Vec<String> = (0..members_count).map(mint).collect::<Result<_, _>>().context("minting the tokens")?;
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
-    let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_backend::SessionEvents::new(1)), None);
+    let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_backend::SessionEvents::new(1)), None, None);
     let running = server.start(listener, Router::new(), Arc::new(upstream), Peers::default())?;
 
     say(&json!({"port": running.local_addr().port(), "io_uring": running.sends_in_batches()}));

@@ -3,7 +3,7 @@
 //! Owns        one small adapter per seam; none of the three knows the others.
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
-use crate::cluster::ClusterAccounts;
+use crate::cluster::{ClusterAccounts, SessionMoves};
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -13,13 +13,12 @@ use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToR
 use guildhall_http_kit::{Peer, RequestNote, peer_from};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
-    AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock,
-    Upstream,
+    AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers,
+    SessionAnswer, SessionClaim, SystemClock, Upstream,
 };
 use guildhall_node::{AuthError, Node, RelaySink, SettingsKind};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose, OwnData};
 use guildhall_rest::{OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
-use guildhall_session::session_partition;
 use guildhall_store::StoreError;
 use std::{
     future::ready,
@@ -73,6 +72,8 @@ pub struct NodeUpstream {
     session_events: Arc<SessionEvents>,
     /// None: the node is alone, and its partitions admit by themselves.
     accounts: Option<Arc<ClusterAccounts>>,
+    /// None: the node is alone, and no other has sessions.
+    moves: Option<Arc<SessionMoves>>,
     runtime: Handle,
     checks: Arc<Semaphore>,
 }
@@ -83,11 +84,17 @@ impl NodeUpstream {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn new(node: Node, session_events: Arc<SessionEvents>, accounts: Option<Arc<ClusterAccounts>>) -> Self {
+    pub fn new(
+        node: Node,
+        session_events: Arc<SessionEvents>,
+        accounts: Option<Arc<ClusterAccounts>>,
+        moves: Option<Arc<SessionMoves>>,
+    ) -> Self {
         Self {
             node,
             session_events,
             accounts,
+            moves,
             runtime: Handle::current(),
             checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)),
         }
@@ -171,6 +178,11 @@ impl Upstream for NodeUpstream {
                 Err(error) => tracing::warn!(%error, "an account's direct messages and settings could not be read"),
             }
         });
+    }
+
+    fn fetch_session(&self, claim: SessionClaim, answer: SessionAnswer) {
+        let Some(moves) = self.moves.clone() else { return };
+        self.runtime.spawn(async move { answer.send(moves.fetch(claim).await) });
     }
 
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
@@ -260,7 +272,7 @@ impl Gateway for PartitionGateway {
     }
 
     async fn session(&self, id: &str) -> Option<SessionInfo> {
-        let partition = session_partition(id)?;
+        let partition = self.0.home_of(id)?;
         let id = id.to_owned();
         let view = self.0.look(partition, move |now, p| p.session_view(now, &id)).await.ok().flatten()?;
         Some((partition.0, view))

@@ -4,8 +4,8 @@
 //!             again, except for messages: their client gets nothing, and requests them again.
 
 use crate::mailbox::{Mailbox, PartitionCommand};
-use guildhall_model::{GuildId, Message};
-use guildhall_partition::{Account, AuthFailure, OwnData};
+use guildhall_model::{GuildId, Message, User};
+use guildhall_partition::{Account, AuthFailure, Fetched, HandOver, OwnData, ResumeFault};
 use guildhall_stdx::SlotKey;
 use std::sync::Arc;
 
@@ -54,6 +54,38 @@ impl MessagesAnswer {
     pub fn send(self, messages: Vec<Arc<Message>>) {
         let Self { mailbox, session, guild_id } = self;
         mailbox.send(PartitionCommand::Messages { session, guild_id, messages });
+    }
+}
+
+/// Answers one `Output::FetchSession`.
+pub struct SessionAnswer {
+    mailbox: Mailbox,
+    session_id: Arc<str>,
+    /// None once it is sent.
+    user: Option<Arc<User>>,
+}
+
+impl SessionAnswer {
+    pub(crate) fn new(mailbox: Mailbox, session_id: Arc<str>, user: Arc<User>) -> Self {
+        Self { mailbox, session_id, user: Some(user) }
+    }
+
+    /// Sends the session to the partition, or why no node sent it.
+    pub fn send(mut self, result: Result<HandOver, ResumeFault>) {
+        self.pass(result);
+    }
+
+    fn pass(&mut self, result: Result<HandOver, ResumeFault>) {
+        let Some(user) = self.user.take() else { return };
+        let fetched = Fetched { session_id: self.session_id.clone(), user, result };
+        self.mailbox.send(PartitionCommand::Fetched(Box::new(fetched)));
+    }
+}
+
+impl Drop for SessionAnswer {
+    /// The upstream has stopped: the client identifies again.
+    fn drop(&mut self) {
+        self.pass(Err(ResumeFault::Move));
     }
 }
 

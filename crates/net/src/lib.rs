@@ -30,11 +30,11 @@ mod write_watch;
 pub use access::{AccessLog, AccessNote, Authenticated};
 pub use admin::serve_admin;
 pub use admission::{AdmissionLimits, ClientAddress, Peers};
-pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer};
+pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
-pub use guildhall_partition::{HandOver, RecentLoss};
+pub use guildhall_partition::{HandOver, RecentLoss, ResumeFault, SessionClaim};
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,
 };

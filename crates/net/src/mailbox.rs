@@ -13,8 +13,8 @@ use guildhall_codec::DictionaryUse;
 use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, ExperimentTable, HandOver, Leaving, MovingConn, OwnData, Partition,
-    PartitionConfig, RecentLoss,
+    Account, AuthFailure, ConnParams, ExperimentTable, Fetched, HandOver, Leaving, MovingConn, OwnData, Partition,
+    PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
 };
 use guildhall_stdx::{Now, SlotKey};
 use std::{
@@ -70,6 +70,15 @@ pub enum PartitionCommand {
     Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
     /// The answer to `Output::FetchDirects`; none: they could not be read.
     Directs { session: SlotKey, own: Option<OwnData> },
+    /// The answer to `Output::FetchSession`.
+    Fetched(Box<Fetched>),
+    /// Exports a session that its client resumes at another node, and forgets it.
+    Release { claim: SessionClaim, bytes_max: usize, released: Box<dyn FnOnce(Result<HandOver, ResumeFault>) + Send> },
+    /// Exports sessions without a connection for another node, and forgets them. `released` gets how many ids it has
+    /// done as well.
+    ReleaseMany { ids: Vec<Arc<str>>, bytes_max: usize, released: Box<dyn FnOnce((HandOver, usize)) + Send> },
+    /// Restores sessions of a node that leaves. `arrived` gets their number.
+    Arrivals { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, arrived: Box<dyn FnOnce(usize) + Send> },
     /// A connection whose session lives on this partition.
     Moved { socket: MovedSocket, conn: Box<MovingConn> },
     /// An account joined a guild.
@@ -99,7 +108,7 @@ pub enum PartitionCommand {
     /// Exports all sessions that can be resumed. The guilds of this node have ended.
     HandOver { bytes_max: usize, loss: RecentLoss, answer: Sender<HandOver> },
     /// Restores sessions of the previous process, and answers with their number.
-    TakeOver { over: HandOver, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
+    TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
     /// Sends an outage to sessions that still wait for a guild after a restart.
     FailPendingRestores,
     /// Replaces the limits.

@@ -6,7 +6,7 @@
 //!             starves another.
 
 use crate::{
-    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
+    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer},
     clock::SystemClock,
     loop_timer::{Kind, LoopTimer},
     mailbox::{GuildMessage, Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
@@ -252,6 +252,16 @@ impl PartitionLoop {
                 let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
                 self.accept(now, socket, early, params);
             }
+            PartitionCommand::Fetched(fetched) => partition.handle_fetched(now, *fetched, sockets),
+            PartitionCommand::Release { claim, bytes_max, released } => {
+                released(partition.release_session(now, &claim, bytes_max, sockets));
+            }
+            PartitionCommand::ReleaseMany { ids, bytes_max, released } => {
+                released(partition.release_sessions(now, &ids, bytes_max, sockets));
+            }
+            PartitionCommand::Arrivals { over, users, arrived } => {
+                arrived(partition.handle_arrivals(now, &over, &users, sockets));
+            }
             PartitionCommand::Moved { socket, conn } => self.accept_moved(now, socket, *conn),
             PartitionCommand::Authenticated { conn, result } => {
                 partition.handle_authenticated(now, conn, result, sockets)
@@ -384,6 +394,11 @@ impl PartitionLoop {
                 Output::FetchDirects { session, user_id } => {
                     let answer = DirectsAnswer::new(self.own_mailbox.clone(), session);
                     self.upstream.fetch_directs(user_id, answer);
+                }
+                Output::FetchSession { claim, user } => {
+                    let session_id = claim.session_id.as_str().into();
+                    let answer = SessionAnswer::new(self.own_mailbox.clone(), session_id, user);
+                    self.upstream.fetch_session(claim, answer);
                 }
                 // Order matters: nothing overtakes what waits.
                 Output::ToGuild(guild_id, message) if !self.stalled.is_empty() => {

@@ -5,7 +5,7 @@
 use crate::{
     access::AccessLog,
     admission::{Admission, AdmissionLimits, Peers},
-    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
+    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, reconnect_all},
     gatekeeper::{IdentifyGate, IdentifyLimits},
@@ -23,14 +23,14 @@ use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToR
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
     AuthPurpose, Checked, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving, Partition,
-    PartitionConfig, RecentLoss, SentTable,
+    PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim,
 };
-use guildhall_session::session_partition;
+use guildhall_session::session_home;
 use guildhall_stdx::{LogGate, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     net::SocketAddr,
     sync::{
@@ -59,6 +59,13 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Reads the direct messages of an account, and answers. Must not block.
     fn fetch_directs(&self, user_id: UserId, answer: DirectsAnswer);
+
+    /// Fetches a session from the node that has it, and answers. Must not block. Without an answer the
+    /// client identifies again.
+    fn fetch_session(&self, claim: SessionClaim, answer: SessionAnswer) {
+        let _ = claim;
+        drop(answer);
+    }
 
     /// Sends a relay's message to its guild, without waiting.
     ///
@@ -336,22 +343,94 @@ impl Partitions {
         answers.iter().collect()
     }
 
-    /// Passes the sessions of the previous process to the partitions that their ids name. Returns the number of
+    /// Passes the sessions of the previous process to their partitions. Returns the number of
     /// restored sessions. Waits.
     #[must_use]
     pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>) -> usize {
         let (taken, counts) = mpsc::channel();
-        for over in over {
-            let first = over.sessions.first().and_then(|session| session_partition(&session.id));
-            // In a cluster the process before may have had another number.
-            let first = first.filter(|partition| partition.node() == self.node_number);
-            let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(partition.index())) else {
-                continue;
-            };
-            mailbox.send(PartitionCommand::TakeOver { over, users: users.clone(), taken: taken.clone() });
+        for over in over.into_iter().map(Arc::new) {
+            // In a cluster the process before may have had another number, or sessions that came from other nodes.
+            for mailbox in self.homes_of(&over) {
+                let (over, users, taken) = (over.clone(), users.clone(), taken.clone());
+                mailbox.send(PartitionCommand::TakeOver { over, users, taken });
+            }
         }
         drop(taken);
         counts.iter().sum()
+    }
+
+    /// The partition of this node that has a session, or would have it. None: the id is not one of ours.
+    #[must_use]
+    pub fn home_of(&self, session_id: &str) -> Option<PartitionId> {
+        session_home(session_id, self.node_number, self.mailboxes.len() as u16)
+    }
+
+    /// Exports a session that its client resumes at another node, and forgets it here: `Partition::release_session`.
+    /// The receiver fails if the partition has ended.
+    pub fn release_session(
+        &self,
+        claim: SessionClaim,
+        bytes_max: usize,
+    ) -> oneshot::Receiver<Result<HandOver, ResumeFault>> {
+        let (sender, receiver) = oneshot::channel();
+        let home = self.home_of(&claim.session_id).and_then(|home| self.mailboxes.get(home.index()));
+        // A session whose claimant has stopped waiting is lost: its client identifies again.
+        let answer = move |result| drop(sender.send(result));
+        match home {
+            Some(mailbox) => {
+                let released = Box::new(answer);
+                mailbox.send(PartitionCommand::Release { claim, bytes_max, released });
+            }
+            None => answer(Err(ResumeFault::Unknown)),
+        }
+        receiver
+    }
+
+    /// Exports sessions without a connection for another node, and forgets them here: `Partition::release_sessions`.
+    /// The receiver fails if the partition has ended.
+    pub fn release_sessions(
+        &self,
+        partition: PartitionId,
+        ids: Vec<Arc<str>>,
+        bytes_max: usize,
+    ) -> oneshot::Receiver<(HandOver, usize)> {
+        let (sender, receiver) = oneshot::channel();
+        let released = Box::new(move |result| {
+            // Sessions that nobody waits for any more are lost: their clients identify again.
+            let _ = sender.send(result);
+        });
+        if let Some(mailbox) = self.mailboxes.get(partition.index()) {
+            mailbox.send(PartitionCommand::ReleaseMany { ids, bytes_max, released });
+        }
+        receiver
+    }
+
+    /// Restores sessions of a node that leaves, on their partitions. Returns their number.
+    pub async fn take_arrivals(&self, over: HandOver, users: BTreeMap<UserId, Arc<User>>) -> usize {
+        let (over, users) = (Arc::new(over), Arc::new(users));
+        let mut counts = Vec::new();
+        for mailbox in self.homes_of(&over) {
+            let (sender, receiver) = oneshot::channel();
+            let arrived = Box::new(move |count| {
+                // The caller may have stopped waiting.
+                let _ = sender.send(count);
+            });
+            let (over, users) = (over.clone(), users.clone());
+            mailbox.send(PartitionCommand::Arrivals { over, users, arrived });
+            counts.push(receiver);
+        }
+        let mut sum = 0;
+        for count in counts {
+            sum += count.await.unwrap_or(0);
+        }
+        sum
+    }
+
+    /// Partitions of this node with sessions of a hand-over.
+    fn homes_of(&self, over: &HandOver) -> impl Iterator<Item = &Mailbox> {
+        let homes: BTreeSet<usize> =
+            over.sessions.iter().filter_map(|kept| Some(self.home_of(&kept.id)?.index())).collect();
+        homes.into_iter().filter_map(|index| self.mailboxes.get(index))
     }
 
     /// Waits until the guilds have attached all restored sessions. Sessions that still wait after

@@ -46,7 +46,8 @@ mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{
-    ClusterKey, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt, PeerQuestion,
+    ClusterKey, ClusterReport, JoinError, Membership, MembershipOptions, MovedSessions, NodeReport, OpenReceipt,
+    PeerQuestion,
 };
 pub use commits::CommitStats;
 pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};

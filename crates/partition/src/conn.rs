@@ -19,10 +19,10 @@ pub use inbox::{Inbox, Overfull};
 pub use send_buffer::{Flooded, SendBuffer};
 pub use timing::Timing;
 
-use crate::{render_budget::RenderTicket, sent::ConnSent};
+use crate::{identify::Claimant, render_budget::RenderTicket, sent::ConnSent};
 use guildhall_codec::{DictionaryId, Encoding};
 use guildhall_model::to_gateway::{Identify, Resume};
-use guildhall_stdx::{Instant, SlotKey, Timestamp};
+use guildhall_stdx::{Instant, SlotKey};
 use guildhall_ws_proto::DeflateParams;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub struct ConnParams {
 pub enum Phase {
     /// HELLO is sent; the client has not identified.
     AwaitingIdentify,
-    /// The token is being checked; reading is paused.
+    /// The token is being checked, or the session comes from another node; reading is paused.
     Authenticating(Box<PendingAuth>),
     /// The connection serves a session.
     Established(SlotKey),
@@ -97,6 +97,8 @@ pub enum PendingAuth {
     Identify(Identify),
     /// Resumes a session.
     Resume(Resume),
+    /// Resumes a session that comes from another node; its token was checked.
+    Move(Claimant, Resume),
 }
 
 /// A payload or frame outside the sequence of dispatches.
@@ -164,10 +166,6 @@ impl Conn {
 pub struct MovingConn {
     /// The connection; its token was checked.
     pub conn: Conn,
-    pub user_id: guildhall_model::UserId,
-    /// The token it came with.
-    pub token: u64,
-    /// When that token expires.
-    pub expires_at: Option<Timestamp>,
+    pub claimant: Claimant,
     pub resume: Resume,
 }

@@ -10,7 +10,9 @@ use crate::{
     counters::Counters,
     flush_queue::FlushQueue,
     inflate::Inflate,
+    moves::Moves,
     recent_dispatches::RecentDispatches,
+    recent_news::RecentNews,
     render_budget::RenderBudget,
     sent::{Sampler, SentTable},
     session_table::SessionTable,
@@ -80,6 +82,9 @@ pub struct Core {
     pub flush_queue: FlushQueue,
     pub render: RenderBudget,
     pub recent: RecentDispatches,
+    /// Sessions that come from other nodes.
+    pub moves: Moves,
+    pub news: RecentNews,
     /// Frames of one write; kept for its allocation.
     pub scratch: Vec<u8>,
     /// Compressors of shared-match streams.
@@ -115,6 +120,8 @@ impl Core {
             flush_queue: FlushQueue::default(),
             render: RenderBudget::default(),
             recent: RecentDispatches::default(),
+            moves: Moves::default(),
+            news: RecentNews::default(),
             scratch: Vec::new(),
             matchers,
             deflater,
@@ -265,8 +272,16 @@ impl Core {
             self.keep_partial_frame(conn);
         }
         self.output_session_change(SessionChange::Gone, key);
+        if self.sessions.get(key).is_some() {
+            self.counters.sessions_ended_total += 1;
+        }
+        self.remove_session(key);
+    }
+
+    /// Removes a session that has ended or that another node has from now on.
+    pub fn remove_session(&mut self, key: SlotKey) {
         let Some(session) = self.sessions.remove(key) else { return };
-        self.counters.sessions_ended_total += 1;
+        self.moves.forget(key);
         for entry in session.guilds.iter() {
             let relay = RelayId { partition: self.config.partition, index: entry.relay };
             let of_guild = SessionKey { relay, slot: key.slot, generation: key.generation };

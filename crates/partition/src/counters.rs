@@ -59,6 +59,10 @@ counters! {
     resumed_total: u64,
     /// Sessions restored from the previous process.
     restored_total: u64,
+    /// Sessions that other nodes sent here.
+    moved_here_total: u64,
+    /// Sessions that went to other nodes.
+    moved_away_total: u64,
     /// RESUMEs answered with op 9 `false`.
     resumes_refused_total: u64,
     /// Sessions forgotten: expired, destroyed, or past their replay limits.

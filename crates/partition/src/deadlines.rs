@@ -22,6 +22,7 @@ impl Partition {
                 TimerKey::Conn(key) => self.core.check_conn_deadlines(turn, key, at),
                 TimerKey::Session(key) => {
                     self.core.check_session_deadlines(turn, key);
+                    self.check_arrival(turn, key);
                     self.core.expire(turn, key, at);
                 }
                 TimerKey::Relay(guild_id, index, _) => self.fire_relay_timer(turn, guild_id, index, at),

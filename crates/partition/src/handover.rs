@@ -21,7 +21,7 @@ use guildhall_guild_protocol::{HiddenChannels, Redaction, SessionChange, ToGuild
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
     Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,
-    guild_delete, session_partition,
+    guild_delete,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,9 @@ pub struct HandOver {
     pub left_out_count: usize,
 }
 
-/// Position of each dispatch, encoding and redaction in the table. The address identifies a dispatch within the
-/// process.
-type Places = HashMap<(*const Dispatch, bool, usize), u32>;
+/// Position of each dispatch, encoding and redaction in the table. The address identifies a dispatch for as long as the
+/// entry holds it.
+type Places = HashMap<(*const Dispatch, bool, usize), (u32, Rc<Dispatch>)>;
 
 const FORGET_NOTHING: LogLimits = LogLimits {
     events_max: usize::MAX,
@@ -106,13 +106,11 @@ impl Partition {
         for key in self.core.sessions.keys() {
             self.core.push_outages(turn, key, |guild_id, relay| behind.contains(&(guild_id, relay)));
         }
-        let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
+        let (mut over, mut limit) = (HandOver::default(), SnapshotLimit::new(bytes_max));
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
             let hidden = self.core.config.hidden_channels;
-            let Some(kept) =
-                session_snapshot(session, hidden, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
-            else {
+            let Some(kept) = session_snapshot(session, hidden, &mut over.dispatches, &mut limit) else {
                 over.left_out_count += 1;
                 continue;
             };
@@ -123,6 +121,19 @@ impl Partition {
 
     /// Restores sessions of the previous process whose accounts still exist. Returns their number.
     pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
+        let count = self.restore_sessions(now, over, users).len();
+        self.core.counters.restored_total += count as u64;
+        count
+    }
+
+    /// Restores those sessions of a hand-over whose home is here and whose accounts are among `users`. Their guilds are
+    /// about to attach them. Returns their keys, and their places among the sessions of the hand-over.
+    pub(crate) fn restore_sessions(
+        &mut self,
+        now: Now,
+        over: &HandOver,
+        users: &BTreeMap<UserId, Arc<User>>,
+    ) -> Vec<(SlotKey, usize)> {
         // One log for all sessions. It is freed with the last session that refers to it.
         let log = SharedLog::new();
         let mut of_table = Vec::with_capacity(over.dispatches.len());
@@ -133,12 +144,10 @@ impl Partition {
                 (offset, Size::of(&dispatch, bytes))
             }));
         }
-        let mut count = 0;
-        for kept in &over.sessions {
+        let mut restored = Vec::new();
+        for (place, kept) in over.sessions.iter().enumerate() {
             let Some(user) = users.get(&kept.user_id) else { continue };
-            if session_partition(&kept.id) != Some(self.core.config.partition)
-                || self.core.sessions.find(&kept.id).is_some()
-            {
+            if !self.core.is_home_of(&kept.id) || self.core.sessions.find(&kept.id).is_some() {
                 continue;
             }
             let key = self.core.sessions.next_key();
@@ -163,10 +172,9 @@ impl Partition {
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
             guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id));
-            count += 1;
+            restored.push((key, place));
         }
-        self.core.counters.restored_total += count as u64;
-        count
+        restored
     }
 
     /// Whether a restored session still waits for a guild that it was inside.
@@ -185,14 +193,44 @@ impl Partition {
     }
 }
 
-fn session_snapshot(
+/// Bodies that a hand-over has room for, and where those are that it has.
+pub(crate) struct SnapshotLimit {
+    places: Places,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl SnapshotLimit {
+    pub fn new(bytes_max: usize) -> Self {
+        Self { places: Places::new(), bytes: 0, bytes_max }
+    }
+}
+
+/// None: the session has not sent READY, or its dispatches have no room; then the table is as before.
+pub(crate) fn session_snapshot(
     session: &Session,
     hidden: HiddenChannels,
     table: &mut Vec<DispatchSnapshot>,
-    places: &mut Places,
-    bytes: &mut usize,
-    bytes_max: usize,
+    limit: &mut SnapshotLimit,
 ) -> Option<SessionSnapshot> {
+    let (len, bytes) = (table.len(), limit.bytes);
+    let kept = push_snapshot(session, hidden, table, limit);
+    if kept.is_none() {
+        table.truncate(len);
+        limit.bytes = bytes;
+        limit.places.retain(|_, (place, _)| (*place as usize) < len);
+    }
+    kept
+}
+
+/// As `session_snapshot`, and the table keeps dispatches of a session without room.
+fn push_snapshot(
+    session: &Session,
+    hidden: HiddenChannels,
+    table: &mut Vec<DispatchSnapshot>,
+    limit: &mut SnapshotLimit,
+) -> Option<SessionSnapshot> {
+    let SnapshotLimit { places, bytes, bytes_max } = limit;
     let mut kept = session.snapshot()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
@@ -209,17 +247,17 @@ fn session_snapshot(
         }
         let known = (Rc::as_ptr(&entry.dispatch), is_etf, entry.redaction.index());
         let place = match places.get(&known) {
-            Some(place) => *place,
+            Some((place, _)) => *place,
             None => {
                 let dispatch = entry.dispatch.snapshot(session.encoding, entry.redaction, hidden);
                 *bytes += dispatch.cost_bytes();
-                if *bytes > bytes_max {
+                if *bytes > *bytes_max {
                     *bytes -= dispatch.cost_bytes();
                     return None;
                 }
                 let place = table.len() as u32;
                 table.push(dispatch);
-                places.insert(known, place);
+                places.insert(known, (place, entry.dispatch.clone()));
                 place
             }
         };
@@ -231,7 +269,7 @@ fn session_snapshot(
 impl Core {
     /// Sends GUILD_DELETE (unavailable) for guilds whose events the session may have missed; GUILD_CREATE follows once
     /// it is attached.
-    fn push_outages(
+    pub(crate) fn push_outages(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,

@@ -21,12 +21,13 @@ use crate::{
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{PartitionId, Redaction, SessionChange};
 use guildhall_model::{
-    AccountKind, CloseCode, GuildId, SessionFate, UserId, shard_of,
+    AccountKind, CloseCode, GuildId, SessionFate, User, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Relay, ReplayDecision, Replayed};
 use guildhall_session::{
-    Dispatch, NewSession, OwnData, PendingReady, Session, bot_ready, resumed, session_partition, user_ready,
+    Dispatch, NewSession, OwnData, PendingReady, Session, bot_ready, resumed, session_home, session_partition,
+    user_ready,
 };
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,6 +40,16 @@ const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 const EXPIRY_CHECK_MS_MAX: u64 = 3_600_000;
 /// Close reason with 4004; at most 123 bytes.
 const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
+
+/// A client that resumes, with its checked token.
+#[derive(Clone, Debug)]
+pub struct Claimant {
+    pub user: Arc<User>,
+    /// Internal id of the token.
+    pub token: u64,
+    /// When the token expires. None: never.
+    pub expires_at: Option<Timestamp>,
+}
 
 impl Partition {
     /// Handles the answer to `Output::Authenticate`.
@@ -59,7 +70,8 @@ impl Partition {
         result: Result<Account, AuthFailure>,
     ) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
-        if !matches!(conn.phase, Phase::Authenticating(_)) {
+        let is_checked = |pending: &PendingAuth| matches!(pending, PendingAuth::Identify(_) | PendingAuth::Resume(_));
+        if !matches!(&conn.phase, Phase::Authenticating(pending) if is_checked(pending)) {
             return;
         }
         let Phase::Authenticating(claim) = std::mem::replace(&mut conn.phase, Phase::AwaitingIdentify) else { return };
@@ -73,7 +85,7 @@ impl Partition {
                 };
                 self.core.refuse_identify(turn, key, fault.into());
             }
-            (Err(failure), PendingAuth::Resume(_)) => {
+            (Err(failure), PendingAuth::Resume(_) | PendingAuth::Move(..)) => {
                 let fault = match failure {
                     AuthFailure::Invalid => ResumeFault::Token,
                     AuthFailure::Unavailable => ResumeFault::Unavailable,
@@ -81,10 +93,14 @@ impl Partition {
                 self.core.refuse_resume(turn, key, ResumeRefused { fault, user_id: None });
             }
             (Ok(account), PendingAuth::Identify(identify)) => self.identify(turn, key, account, &identify),
-            (Ok(account), PendingAuth::Resume(resume)) => match self.core.other_partition(&resume.session_id) {
-                Some(to) => return self.core.transfer(turn, key, to, account, resume),
-                None => self.resume(turn, key, (account.user.id, account.token, account.expires_at), &resume),
-            },
+            (Ok(account), PendingAuth::Resume(resume) | PendingAuth::Move(_, resume)) => {
+                let Account { user, token, expires_at, .. } = account;
+                let claimant = Claimant { user, token, expires_at };
+                match self.core.other_partition(&resume.session_id) {
+                    Some(to) => return self.core.transfer(turn, key, to, claimant, resume),
+                    None => self.resume(turn, key, claimant, resume),
+                }
+            }
         }
         if is_identify && self.core.counters.identified_total == begun {
             self.core.gatekeeper.refund(turn.now);
@@ -99,7 +115,7 @@ impl Partition {
     }
 
     fn adopt(&mut self, turn: &mut Turn<'_, impl Transport>, moving: MovingConn) -> SlotKey {
-        let MovingConn { mut conn, user_id, token, expires_at, resume } = moving;
+        let MovingConn { mut conn, claimant, resume } = moving;
         if let Some(compressor) = conn.codec.compressor_mut() {
             compressor.arrive();
         }
@@ -107,18 +123,29 @@ impl Partition {
         conn.is_queued = false;
         let key = self.core.conns.insert(conn);
         self.core.arm_timer(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
-        // The other partition checked the token, which may have been revoked since.
-        if self.closed_tokens.contains(user_id, token) {
-            let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
-            self.core.refuse_resume(turn, key, refused);
-        } else {
-            self.resume(turn, key, (user_id, token, expires_at), &resume);
-            self.resume_reading(turn, key);
-        }
+        self.resume_unless_closed(turn, key, claimant, resume);
         key
     }
 
-    fn resume_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    /// Resumes a session some time after the token was checked, which may have been revoked since.
+    pub(crate) fn resume_unless_closed(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        claimant: Claimant,
+        resume: Resume,
+    ) {
+        let user_id = claimant.user.id;
+        if self.closed_tokens.contains(user_id, claimant.token) {
+            let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
+            self.core.refuse_resume(turn, key, refused);
+        } else {
+            self.resume(turn, key, claimant, resume);
+            self.resume_reading(turn, key);
+        }
+    }
+
+    pub(crate) fn resume_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let mut pending_input = conn.inbox.take_pending();
         if !pending_input.is_empty() {
@@ -234,22 +261,24 @@ impl Partition {
 
     /// Resumes a session (docs/protocol/reference.md §1.10). A refusal is always op 9: several libraries resume for
     /// ever after a close code.
-    fn resume(
-        &mut self,
-        turn: &mut Turn<'_, impl Transport>,
-        key: SlotKey,
-        (user_id, token, expires_at): (UserId, u64, Option<Timestamp>),
-        resume: &Resume,
-    ) {
+    fn resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, claimant: Claimant, resume: Resume) {
         let Some(conn) = self.core.conns.get(key) else { return };
         let encoding = conn.codec.encoding();
-        let session_key = match self.resumable(turn.now, user_id, encoding, resume) {
+        let user_id = claimant.user.id;
+        let session_key = match self.resumable(turn.now, user_id, encoding, &resume) {
+            Ok(session_key) if self.is_arriving(session_key) => {
+                return self.resume_later(turn, key, session_key, (claimant, resume));
+            }
             Ok(session_key) => session_key,
+            Err(ResumeFault::Unknown) if self.may_be_elsewhere(&resume.session_id) => {
+                return self.fetch(turn, key, claimant, resume);
+            }
             Err(fault) => {
                 let refused = ResumeRefused { fault, user_id: Some(user_id) };
                 return self.core.refuse_resume(turn, key, refused);
             }
         };
+        let Claimant { token, expires_at, .. } = claimant;
         let older = self.core.sessions.get(session_key).and_then(|session| session.conn);
         if let Some(older) = older {
             self.core.close(turn, older, CloseCode::UnknownError);
@@ -290,7 +319,22 @@ impl Partition {
         encoding: Encoding,
         resume: &Resume,
     ) -> Result<SlotKey, ResumeFault> {
-        let session_key = self.core.sessions.find(&resume.session_id).ok_or(ResumeFault::Unknown)?;
+        let session_key = self.claimed(user_id, encoding, (&resume.session_id, resume.seq))?;
+        let session = self.core.sessions.get(session_key).ok_or(ResumeFault::Unknown)?;
+        if self.would_reveal(now, session, resume.seq) {
+            return Err(ResumeFault::Permissions);
+        }
+        Ok(session_key)
+    }
+
+    /// The session of a claim, if its account may resume it after this seq.
+    pub(crate) fn claimed(
+        &self,
+        user_id: UserId,
+        encoding: Encoding,
+        (session_id, seq): (&str, u64),
+    ) -> Result<SlotKey, ResumeFault> {
+        let session_key = self.core.sessions.find(session_id).ok_or(ResumeFault::Unknown)?;
         let session = self.core.sessions.get(session_key).ok_or(ResumeFault::Unknown)?;
         if session.user.id != user_id {
             return Err(ResumeFault::Account);
@@ -301,11 +345,8 @@ impl Partition {
         if session.pending_ready.is_some() {
             return Err(ResumeFault::NotReady);
         }
-        if !session.replay.reaches(resume.seq) {
+        if !session.replay.reaches(seq) {
             return Err(ResumeFault::Sequence);
-        }
-        if self.would_reveal(now, session, resume.seq) {
-            return Err(ResumeFault::Permissions);
         }
         Ok(session_key)
     }
@@ -412,11 +453,15 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 }
 
 impl Core {
-    /// The partition that a session id names, if it is another one of this node.
+    /// The partition that has or would have the session, if it is another one of this node.
     fn other_partition(&self, session_id: &str) -> Option<PartitionId> {
         let (own, count) = (self.config.partition, self.config.partitions_count);
-        let is_here = |to: &PartitionId| to.node() == own.node() && to.index() < usize::from(count);
-        session_partition(session_id).filter(|to| *to != own && is_here(to))
+        session_home(session_id, own.node(), count).filter(|home| *home != own)
+    }
+
+    /// Whether this partition has or would have the session.
+    pub(crate) fn is_home_of(&self, session_id: &str) -> bool {
+        session_partition(session_id).is_some() && self.other_partition(session_id).is_none()
     }
 
     /// Moves a connection and its socket to the partition of the session that it resumes.
@@ -425,12 +470,11 @@ impl Core {
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         to: PartitionId,
-        account: Account,
+        claimant: Claimant,
         resume: Resume,
     ) {
         let Some(conn) = self.conns.remove(key) else { return };
-        let Account { user, token, expires_at, .. } = account;
-        let moving = MovingConn { conn, user_id: user.id, token, expires_at, resume };
+        let moving = MovingConn { conn, claimant, resume };
         turn.link.transfer(key, to, Box::new(moving));
     }
 

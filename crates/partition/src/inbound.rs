@@ -215,7 +215,7 @@ impl Core {
                 let shard_id = identify.shard().ok().flatten().map_or(0, |shard| shard.id);
                 (identify.token.clone(), AuthPurpose::Identify { shard_id })
             }
-            PendingAuth::Resume(resume) => (resume.token.clone(), AuthPurpose::Resume),
+            PendingAuth::Resume(resume) | PendingAuth::Move(_, resume) => (resume.token.clone(), AuthPurpose::Resume),
         };
         if let Some(conn) = self.conns.get_mut(key) {
             conn.phase = Phase::Authenticating(Box::new(claim));

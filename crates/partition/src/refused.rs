@@ -47,12 +47,15 @@ faults! {
     ResumeFault of "a RESUME" {
         "token" Token "its token was refused: see the reason of the token",
         "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
-        "unknown" Unknown "no session has this id: it ended, waited longer than limits.session_resume_ms, or is another node's",
+        "unknown" Unknown "no session has this id: it ended, or waited longer than limits.session_resume_ms",
         "account" Account "the session belongs to another account",
         "encoding" Encoding "the session has another encoding than this connection: JSON or ETF",
         "not_ready" NotReady "the session has no READY yet",
         "sequence" Sequence "the events after `seq` are not kept any more (limits.replay_*), or `seq` is ahead of the session",
         "permissions" Permissions "a GUILD_CREATE to replay has channels that the account cannot view any more",
+        "move" Move "another node has the session, or had it, and did not send it in time",
+        "silent" Silent "another node has the session, which lacks the intent GUILDS: its client would not see that it moved",
+        "size" Size "another node has the session, and its events are more than one node sends another",
     }
 }
 

@@ -247,6 +247,7 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
             // Equal users are shared with the guild's replica.
             session.user = view.member.user.clone();
         }
+        self.core.moves.guild_answered(key);
         let entry = session.guilds.get_mut(guild_id)?;
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
@@ -270,6 +271,7 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
+        self.core.moves.guild_answered(key);
         // The session stays `Entering`: once the guild is available its stream restarts, and the session asks again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         let is_gathering = session.pending_ready.is_some();
@@ -352,6 +354,7 @@ impl<L: Transport> SessionRecipients<'_, L> {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
         session.guilds.remove(guild_id);
+        self.core.moves.guild_answered(key);
         session.profile.member_requests.retain(|request| request.guild_id != guild_id);
         if session.profile.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));

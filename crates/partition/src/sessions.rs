@@ -12,6 +12,7 @@
 use crate::{
     core::Core,
     partition::Partition,
+    recent_news::{News, mark_of},
     session_reports::platform_name,
     transport::{Output, Transport},
     turn::Turn,
@@ -24,7 +25,7 @@ use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gatewa
 use guildhall_relay::SubscriptionMask;
 use guildhall_session::{Dispatch, Session};
 use guildhall_stdx::{Now, SlotKey};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
@@ -145,12 +146,18 @@ impl Partition {
     }
 
     fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
+        if self.core.config.fetches_sessions {
+            self.core.news.push(turn.now.instant, News::User(user.clone()));
+        }
         for key in self.core.sessions.of_user(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
-            if session.profile.shard.is_none_or(|shard| shard.id == 0) {
-                let dispatch =
-                    Dispatch::local(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
+            if session.is_first_shard() {
+                let (dispatch, encoding) = (user_update(session, user), session.encoding);
+                let mark = || mark_of(&dispatch.frame(encoding, Redaction::NONE));
+                if self.core.moves.is_known(turn.now.instant, key, mark) {
+                    continue;
+                }
                 self.core.push(turn, key.slot, &dispatch, Redaction::NONE);
             }
         }
@@ -171,6 +178,9 @@ impl Partition {
         if let Some(channel_id) = recipients_changed(&published.event) {
             self.core.matchers.forget_direct(channel_id);
         }
+        if self.core.config.fetches_sessions {
+            self.core.news.push(turn.now.instant, News::Event(published.clone(), user_ids.into()));
+        }
         let dispatch = self.core.dispatch(published, visibility_of_direct(&published.event));
         let mut reached = 0;
         for user_id in user_ids {
@@ -183,7 +193,11 @@ impl Partition {
                     turn.link.encode_ends();
                 }
                 reached += 1;
-                self.core.push(turn, key.slot, &dispatch, redaction);
+                let encoding = session.encoding;
+                let mark = || mark_of(&dispatch.frame(encoding, redaction));
+                if !self.core.moves.is_known(turn.now.instant, key, mark) {
+                    self.core.push(turn, key.slot, &dispatch, redaction);
+                }
             }
         }
         if let Payload::Backend(event) = &published.event.payload
@@ -192,6 +206,10 @@ impl Partition {
             receipt.reached(reached);
         }
     }
+}
+
+fn user_update(session: &Session, user: &User) -> Rc<Dispatch> {
+    Dispatch::local(session.encoding, EventName::UserUpdate, &SelfUserBody::from(user), None)
 }
 
 /// The direct message whose recipients an event changes.
@@ -220,6 +238,18 @@ fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
 }
 
 impl Core {
+    /// News in the form that a session gets. None: it does not.
+    pub(crate) fn news_for(&mut self, key: SlotKey, news: &News) -> Option<(Rc<Dispatch>, Redaction)> {
+        let session = self.sessions.get(key)?;
+        match news {
+            News::Event(published, _) => {
+                let redaction = form_for(session, published)?;
+                Some((self.dispatch(published, visibility_of_direct(&published.event)), redaction))
+            }
+            News::User(user) => session.is_first_shard().then(|| (user_update(session, user), Redaction::NONE)),
+        }
+    }
+
     pub(crate) fn output_session_change(&mut self, change: SessionChange, key: SlotKey) {
         let Some(session) = self.sessions.get(key) else { return };
         let news = SessionNews { change, session_id: session.id.clone(), user_id: session.user.id };

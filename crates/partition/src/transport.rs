@@ -6,6 +6,7 @@
 
 use crate::{
     conn::MovingConn,
+    moves::SessionClaim,
     refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
 };
 use guildhall_guild_protocol::{Canary, PartitionId, SessionNews, ToGuild};
@@ -171,6 +172,12 @@ pub enum Output {
         /// The session whose READY waits for them.
         session: SlotKey,
         user_id: UserId,
+    },
+    /// Fetch the session of a RESUME from the node that has it; the answer goes to `Partition::handle_fetched`.
+    FetchSession {
+        claim: SessionClaim,
+        /// Account of the claim.
+        user: Arc<User>,
     },
     /// A session changed.
     SessionNews(SessionNews),

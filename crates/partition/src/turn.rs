@@ -24,6 +24,7 @@ impl Partition {
         self.core.matchers.now = now.instant;
         let mut turn = Turn { now, link };
         let result = input(self, &mut turn);
+        self.finish_arrivals(&mut turn);
         self.process_requests(&mut turn);
         self.pay_all(&mut turn);
         self.flush_departures();

@@ -46,6 +46,19 @@ pub fn session_partition(session_id: &str) -> Option<PartitionId> {
     u16::from_str_radix(&session_id[..4], 16).ok().map(PartitionId)
 }
 
+/// The partition of a node that has a session, or would have it: the one that the id names. Sessions of other nodes are
+/// spread over all `partitions_count`. None if the id is not one of ours.
+#[must_use]
+pub fn session_home(session_id: &str, node: u8, partitions_count: u16) -> Option<PartitionId> {
+    let named = session_partition(session_id)?;
+    if named.node() == node && named.index() < usize::from(partitions_count) {
+        return Some(named);
+    }
+    // The last digits are those of a hash.
+    let hash = u16::from_str_radix(&session_id[28..], 16).ok()?;
+    Some(PartitionId::of_node(node, (hash % partitions_count.max(1)) as u8))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

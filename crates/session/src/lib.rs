@@ -15,7 +15,7 @@ mod snapshot;
 
 pub use dispatch::{Dispatch, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
-pub use ids::{SessionIds, session_partition};
+pub use ids::{SessionIds, session_home, session_partition};
 pub use ready::{
     GuildLoss, OwnData, bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready,
 };

@@ -265,6 +265,7 @@ impl Session {
             token: *token,
             os: os.to_string(),
             guilds: self.guilds.iter().map(guild).collect(),
+            recent_news: Vec::new(),
             first_seq: self.replay.first_seq(),
             entries: Vec::new(),
         })

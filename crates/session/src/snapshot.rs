@@ -187,6 +187,9 @@ pub struct SessionSnapshot {
     pub os: String,
     /// Its guilds, ascending.
     pub guilds: Vec<MembershipSnapshot>,
+    /// Marks of the latest events for the account itself that the node has processed, for another node of its cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent_news: Vec<u64>,
     /// Seq of the first entry.
     pub first_seq: u64,
     /// Runs of dispatches: first index in the hand-over's table of dispatches, and length. None: a run of tombstones.
@@ -239,6 +242,7 @@ mod tests {
             token: 0,
             os: String::new(),
             guilds: Vec::new(),
+            recent_news: Vec::new(),
             first_seq: 1,
             entries: Vec::new(),
         };

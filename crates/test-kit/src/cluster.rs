@@ -22,8 +22,8 @@ use guildhall_guild::{
 use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, HandOver, Leaving, MovingConn, Output,
-    OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault,
+    Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, Fetched, HandOver, Leaving, MovingConn,
+    Output, OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
@@ -51,6 +51,8 @@ pub enum Hold {
     Directs,
     /// Connections that move between partitions.
     Moves,
+    /// Requests for sessions of other nodes; `answer_fetches` answers those that are held.
+    Fetches,
 }
 
 /// A service of the node that fails.
@@ -71,6 +73,8 @@ pub struct ClientId(usize);
 pub struct TestClusterConfig {
     /// Number of partitions.
     pub partitions_count: u16,
+    /// Each partition is a node of its own.
+    pub are_nodes: bool,
     /// Configuration of every partition; its number and secret are filled in.
     pub partition: PartitionConfig,
     /// Sockets queue sends, as with io_uring.
@@ -81,6 +85,7 @@ impl Default for TestClusterConfig {
     fn default() -> Self {
         Self {
             partitions_count: 1,
+            are_nodes: false,
             partition: PartitionConfig::new(PartitionId(0), "wss://gw.example.net".into(), [7; 32]),
             batches: false,
         }
@@ -92,6 +97,7 @@ enum PartitionCommand {
     Joined(UserId, GuildId),
     Moved(FakeSocket, Box<MovingConn>),
     PublishToUsers(Arc<Published>, Vec<UserId>),
+    Fetched(Fetched),
 }
 
 struct TestPartition {
@@ -99,13 +105,20 @@ struct TestPartition {
     link: FakeLink,
     mail: VecDeque<ToRelay>,
     commands: VecDeque<PartitionCommand>,
+    /// Events for accounts that are held back.
+    news: VecDeque<PartitionCommand>,
 }
 
 impl TestPartition {
     fn new(index: u16, config: &TestClusterConfig, gate: &Arc<ScriptedGate>) -> Self {
+        let (partition, partitions_count) = match config.are_nodes {
+            true => (PartitionId::of_node(index as u8, 0), 1),
+            false => (PartitionId(index), config.partitions_count),
+        };
         let of_partition = PartitionConfig {
-            partition: PartitionId(index),
-            partitions_count: config.partitions_count,
+            partition,
+            partitions_count,
+            fetches_sessions: config.are_nodes,
             ..config.partition.clone()
         };
         Self {
@@ -113,6 +126,7 @@ impl TestPartition {
             link: if config.batches { FakeLink::batching() } else { FakeLink::default() },
             mail: VecDeque::new(),
             commands: VecDeque::new(),
+            news: VecDeque::new(),
         }
     }
 }
@@ -167,7 +181,9 @@ pub struct TestCluster {
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
     held_directs: VecDeque<(usize, SlotKey, UserId)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,
+    held_fetches: VecDeque<(usize, SessionClaim, Arc<User>)>,
     clients: Vec<Slot>,
+    are_news_held: bool,
 }
 
 impl Default for TestCluster {
@@ -204,7 +220,9 @@ impl TestCluster {
             answers: VecDeque::new(),
             held_directs: VecDeque::new(),
             moves: VecDeque::new(),
+            held_fetches: VecDeque::new(),
             clients: Vec::new(),
+            are_news_held: false,
         }
     }
 
@@ -523,6 +541,89 @@ impl TestCluster {
         }
     }
 
+    /// Holds events for accounts back, or delivers those that were held.
+    pub fn hold_news(&mut self, is_held: bool) {
+        self.are_news_held = is_held;
+        if !is_held {
+            (0..self.partitions.len()).for_each(|index| self.deliver_news(index, usize::MAX));
+        }
+    }
+
+    /// Delivers the oldest `count` held events for accounts to a partition.
+    pub fn deliver_news(&mut self, index: usize, count: usize) {
+        let TestPartition { commands, news, .. } = &mut self.partitions[index];
+        commands.extend(news.drain(..count.min(news.len())));
+        self.run_until_idle();
+    }
+
+    /// Answers held requests for sessions by the nodes that have them, with at most `bytes_max` of bodies each.
+    pub fn answer_fetches(&mut self, bytes_max: usize) {
+        for (index, claim, user) in std::mem::take(&mut self.held_fetches) {
+            let result = self.release_elsewhere(index, &claim, bytes_max);
+            self.answer_fetch(index, &claim, user, result);
+        }
+    }
+
+    /// Drops the answers to held requests: the nodes that have the sessions release them, and they are lost.
+    pub fn lose_fetches(&mut self) {
+        for (index, claim, user) in std::mem::take(&mut self.held_fetches) {
+            drop(self.release_elsewhere(index, &claim, usize::MAX));
+            self.answer_fetch(index, &claim, user, Err(ResumeFault::Move));
+        }
+    }
+
+    /// Sends the sessions of a node that have no connection to another node, in parcels of at most `bytes_max` of
+    /// bodies. Returns the number of sessions in each.
+    pub fn send_away(&mut self, from: usize, to: usize, bytes_max: usize) -> Vec<usize> {
+        let now = self.clock.now();
+        let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
+        let ids = self.partitions[from].partition.detached_sessions();
+        let (mut rest, mut parcels) = (&ids[..], Vec::new());
+        while !rest.is_empty() {
+            let TestPartition { partition, link, .. } = &mut self.partitions[from];
+            let (over, count) = partition.release_sessions(now, rest, bytes_max, link);
+            rest = &rest[count..];
+            let text = serde_json::to_string(&over).expect("it is plain data");
+            let over = serde_json::from_str(&text).expect("as it was written");
+            let TestPartition { partition, link, .. } = &mut self.partitions[to];
+            parcels.push(partition.handle_arrivals(now, &over, &users, link));
+            self.run_until_idle();
+        }
+        parcels
+    }
+
+    fn answer_fetch(
+        &mut self,
+        index: usize,
+        claim: &SessionClaim,
+        user: Arc<User>,
+        result: Result<HandOver, ResumeFault>,
+    ) {
+        let fetched = Fetched { session_id: claim.session_id.as_str().into(), user, result };
+        self.partitions[index].commands.push_back(PartitionCommand::Fetched(fetched));
+    }
+
+    fn release_elsewhere(
+        &mut self,
+        index: usize,
+        claim: &SessionClaim,
+        bytes_max: usize,
+    ) -> Result<HandOver, ResumeFault> {
+        let now = self.clock.now();
+        let others = self.partitions.iter_mut().enumerate().filter(|(other, _)| *other != index);
+        for (_, TestPartition { partition, link, .. }) in others {
+            match partition.release_session(now, claim, bytes_max, link) {
+                Err(ResumeFault::Unknown) => {}
+                Err(fault) => return Err(fault),
+                Ok(over) => {
+                    let text = serde_json::to_string(&over).expect("it is plain data");
+                    return Ok(serde_json::from_str(&text).expect("as it was written"));
+                }
+            }
+        }
+        Err(ResumeFault::Unknown)
+    }
+
     /// Delivers a message to a partition as if it came from a guild.
     pub fn publish(&mut self, index: usize, message: ToRelay) {
         self.partitions[index].mail.push_back(message);
@@ -553,7 +654,7 @@ impl TestCluster {
 
     /// Delivers the oldest `count` held messages of one relay, before those of other relays.
     pub fn deliver_mail_to(&mut self, relay: RelayId, count: usize) {
-        let index = usize::from(relay.partition.0);
+        let index = self.index_of(relay.partition);
         for _ in 0..count {
             let mail = &mut self.partitions[index].mail;
             let Some(at) = mail.iter().position(|message| message.relay == relay) else { break };
@@ -565,7 +666,8 @@ impl TestCluster {
 
     /// Drops the oldest held message of a relay unnoticed. Returns whether there was one.
     pub fn lose_mail_to(&mut self, relay: RelayId) -> bool {
-        let mail = &mut self.partitions[usize::from(relay.partition.0)].mail;
+        let index = self.index_of(relay.partition);
+        let mail = &mut self.partitions[index].mail;
         let at = mail.iter().position(|message| message.relay == relay);
         at.and_then(|at| mail.remove(at)).is_some()
     }
@@ -585,7 +687,8 @@ impl TestCluster {
 
     /// The queue between a guild and one of its relays overflowed: held messages of that relay are lost.
     pub fn overflow(&mut self, relay: RelayId, guild_id: GuildId) {
-        let mail = &mut self.partitions[usize::from(relay.partition.0)].mail;
+        let index = self.index_of(relay.partition);
+        let mail = &mut self.partitions[index].mail;
         mail.retain(|message| message.relay != relay || message.guild_id != guild_id);
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
         guild.handle_relay_lost(relay);
@@ -599,15 +702,21 @@ impl TestCluster {
         self.drain_guild(guild_id);
     }
 
+    fn index_of(&self, partition: PartitionId) -> usize {
+        if self.config.are_nodes { usize::from(partition.node()) } else { partition.index() }
+    }
+
     fn drain_guild(&mut self, guild_id: GuildId) {
         let now = self.clock.now();
+        let are_nodes = self.config.are_nodes;
+        let index_of = |id: PartitionId| if are_nodes { usize::from(id.node()) } else { id.index() };
         let Some(guild) = self.guilds.get_mut(&guild_id) else { return };
         while let Some(output) = guild.poll_output() {
             match output {
                 GuildOutput::Relay(output) => {
                     let message = self.streams.entry(guild_id).or_default().send(output);
                     let Some(message) = message else { continue };
-                    self.partitions[usize::from(message.relay.partition.0)].mail.push_back(message);
+                    self.partitions[index_of(message.relay.partition)].mail.push_back(message);
                 }
                 GuildOutput::Write(Write::PutMessage(mut message)) => {
                     Arc::make_mut(&mut message).nonce = None;
@@ -616,8 +725,10 @@ impl TestCluster {
                 GuildOutput::Write(_) => {}
                 GuildOutput::Users(published) => {
                     let user_ids = published.event.audience.rule.users().to_vec();
+                    let is_held = self.are_news_held;
                     self.partitions.iter_mut().for_each(|entry| {
-                        entry.commands.push_back(PartitionCommand::PublishToUsers(published.clone(), user_ids.clone()));
+                        let queue = if is_held { &mut entry.news } else { &mut entry.commands };
+                        queue.push_back(PartitionCommand::PublishToUsers(published.clone(), user_ids.clone()));
                     });
                 }
                 GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
@@ -789,7 +900,7 @@ impl TestCluster {
     fn turn(&mut self, index: usize) -> bool {
         let now = self.clock.now();
         let is_mail_held = self.is_held(Hold::Mail);
-        let TestPartition { partition, link, mail, commands } = &mut self.partitions[index];
+        let TestPartition { partition, link, mail, commands, .. } = &mut self.partitions[index];
         let mut has_moved = false;
         for key in link.keys() {
             let Some(socket) = link.socket(key).cloned() else { continue };
@@ -816,6 +927,7 @@ impl TestCluster {
                 PartitionCommand::PublishToUsers(published, user_ids) => {
                     partition.publish_to_users(now, &published, &user_ids, link)
                 }
+                PartitionCommand::Fetched(fetched) => partition.handle_fetched(now, fetched, link),
                 PartitionCommand::Moved(socket, conn) => {
                     link.insert(partition.next_conn_key(), socket);
                     partition.handle_transferred(now, *conn, link);
@@ -840,7 +952,7 @@ impl TestCluster {
         }
         for Transfer { to, socket, conn, .. } in self.partitions[index].link.take_transfers() {
             has_moved = true;
-            self.moves.push_back((usize::from(to.0), socket, conn));
+            self.moves.push_back((self.index_of(to), socket, conn));
         }
         has_moved
     }
@@ -871,6 +983,12 @@ impl TestCluster {
                 self.held_directs.push_back((index, session, user_id));
                 if !self.is_held(Hold::Directs) {
                     self.answer_directs();
+                }
+            }
+            Output::FetchSession { claim, user } => {
+                self.held_fetches.push_back((index, claim, user));
+                if !self.is_held(Hold::Fetches) {
+                    self.answer_fetches(usize::MAX);
                 }
             }
             Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::Canary(_) => {}

@@ -16,7 +16,7 @@ pub use running::RunningNode;
 
 use crate::{
     clock::NodeClock,
-    cluster::{self, ClusterAccounts},
+    cluster::{self, ClusterAccounts, Departures, SessionMoves},
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
@@ -114,7 +114,11 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let admin_addr = ports.admin.as_ref().map(|(_, addr)| *addr);
     guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
     set_root_key(&config.auth, &node)?;
-    let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts));
+    let moves = node.membership().map(|membership| SessionMoves::start(membership.clone(), server.partitions(), clock));
+    let departures = node
+        .membership()
+        .map(|membership| Departures::start(membership.clone(), server.partitions(), node.clone(), clock));
+    let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;
     take_over(config, server.partitions(), &node).await;
@@ -131,7 +135,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     guards.keep(Some(SpareThread::start(shared.lab.work()).map_err(StartError::Partitions)?));
     guards.keep(Some(SpareThread::start(experiments.judge()).map_err(StartError::Partitions)?));
     Ok(RunningNode {
-        stop: Stop::of(config, &node),
+        stop: Stop::of(config, &node, departures),
         node,
         local_addr: ports.local_addr,
         admin_addr,
@@ -237,6 +241,7 @@ fn prepare_server(
 ) -> Result<(Server, StreamCodec), StartError> {
     let mut server = server_config(config, &ports.gateway_url, ports.places, shared.contexts.clone())?;
     server.node_number = membership.map_or(0, |membership| membership.number().0);
+    server.partition.fetches_sessions = membership.is_some();
     server.access = shared.access.clone();
     server.certificates = ports.tls.as_ref().map(|tls| tls.certificates.clone());
     server.partition.dictionaries = shared.dictionaries.offered().clone();

@@ -2,15 +2,16 @@
 //!
 //! Owns        `RunningNode`, the order in which its parts end.
 //! Invariants  A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
-//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per
-//!             part at the end.
+//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, `DEPARTURE_MS_MAX` in a
+//!             cluster, and `PART_MS_MIN` per part at the end.
 
 use super::{
     limits::LiveLimits,
     sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
 };
 use crate::{
-    cluster, database,
+    cluster::{self, Departures},
+    database,
     disk::DiskWatch,
     start_error::StartError,
     tls,
@@ -38,6 +39,8 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
+/// Time for sending sessions to other nodes.
+const DEPARTURE_MS_MAX: u64 = 5_000;
 /// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
 
@@ -96,13 +99,15 @@ pub(super) struct Live {
 pub(super) struct Stop {
     times: DrainTimes,
     handover: HandOverTo,
+    /// None: the node is alone.
+    departures: Option<Arc<Departures>>,
 }
 
 impl Stop {
-    pub fn of(config: &Config, node: &Node) -> Self {
+    pub fn of(config: &Config, node: &Node, departures: Option<Arc<Departures>>) -> Self {
         let loss = if node.membership().is_some() { RecentLoss::Possible } else { RecentLoss::None };
         let (dir, bytes_max) = (config.store.dir.clone(), config.server.handover_bytes_max as usize);
-        Self { times: DrainTimes::of(config), handover: HandOverTo { dir, bytes_max, loss } }
+        Self { times: DrainTimes::of(config), handover: HandOverTo { dir, bytes_max, loss }, departures }
     }
 }
 
@@ -219,7 +224,7 @@ impl RunningNode {
 
     /// Only a healthy node hands over sessions.
     async fn stop_and_leave(self, is_sound: bool) -> bool {
-        let Stop { times: DrainTimes { notice, total }, handover } = self.stop;
+        let Stop { times: DrainTimes { notice, total }, handover, departures } = self.stop;
         let Telemetry { sampler, traces, access } = self.telemetry;
         self.ready.store(false, Ordering::Release);
         self.node.membership().iter().for_each(|membership| membership.drain());
@@ -239,6 +244,13 @@ impl RunningNode {
             server
         });
         let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);
+        let sent_back = match departures {
+            // While the guilds of this node still attach the sessions at other nodes.
+            Some(departures) if is_sound && server.is_some() => {
+                departures.send_away(Instant::now() + Duration::from_millis(DEPARTURE_MS_MAX)).await
+            }
+            _ => Vec::new(),
+        };
         let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();
         if let Some(membership) = self.node.membership() {
             // Before anything else ends: other nodes take over the guilds at once.
@@ -249,7 +261,9 @@ impl RunningNode {
             Some(server) => {
                 let leave = (is_sound && guilds && handover.bytes_max > 0).then_some(handover);
                 let ending = tokio::task::spawn_blocking(move || {
-                    leave.iter().for_each(|to| leave_sessions(&server, to));
+                    if let Some(to) = leave {
+                        leave_sessions(&server, &to, sent_back);
+                    }
                     server.end();
                 });
                 let deadline = deadline.max(Instant::now() + Duration::from_millis(HANDOVER_MS_MAX));

@@ -3,7 +3,7 @@
 //! Not here    the form of the files: `handover`.
 
 use crate::handover;
-use guildhall_net::{Partitions, RecentLoss, RunningServer};
+use guildhall_net::{HandOver, Partitions, RecentLoss, RunningServer};
 use guildhall_node::Node;
 use guildhall_settings::Config;
 use std::{
@@ -27,9 +27,10 @@ pub(super) struct HandOverTo {
     pub loss: RecentLoss,
 }
 
-/// The guilds have ended, and nothing happens any more.
-pub(super) fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
-    let over = server.partitions().hand_over(to.bytes_max, to.loss);
+/// The guilds have ended, and nothing happens any more. No other node took the sessions in `sent_back`.
+pub(super) fn leave_sessions(server: &RunningServer, to: &HandOverTo, sent_back: Vec<HandOver>) {
+    let mut over = server.partitions().hand_over(to.bytes_max, to.loss);
+    over.extend(sent_back);
     let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
     let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
     match handover::write(&to.dir, &over) {

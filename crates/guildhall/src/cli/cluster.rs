@@ -61,6 +61,13 @@ struct Status {
     serving: bool,
     guilds: usize,
     requests_elsewhere: usize,
+    /// 0 from a node of an earlier version, as the next two.
+    #[serde(default)]
+    sessions_moved_here: u64,
+    #[serde(default)]
+    sessions_moved_away: u64,
+    #[serde(default)]
+    sessions_not_moved: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -137,6 +144,11 @@ fn table(status: &Status) -> String {
         "\n* this node {serving} {} guilds; {} of its requests are with other nodes",
         status.guilds, status.requests_elsewhere
     );
+    let _ = writeln!(
+        text,
+        "  {} sessions came from other nodes, {} went to them, and {} could not move",
+        status.sessions_moved_here, status.sessions_moved_away, status.sessions_not_moved
+    );
     text
 }
 
@@ -164,7 +176,16 @@ mod tests {
             dropped: 0,
         };
         let nodes = vec![node(0, "berlin-1", true), node(12, "berlin-2", false)];
-        let status = Status { nodes, clustered: true, serving: true, guilds: 42, requests_elsewhere: 1 };
+        let status = Status {
+            nodes,
+            clustered: true,
+            serving: true,
+            guilds: 42,
+            requests_elsewhere: 1,
+            sessions_moved_here: 3,
+            sessions_moved_away: 2,
+            sessions_not_moved: 1,
+        };
         let text = table(&status);
         let lines: Vec<&str> = text.lines().collect();
         let at = lines[0].find("url").unwrap();

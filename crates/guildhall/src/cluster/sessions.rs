@@ -1,7 +1,7 @@
 //! Sessions of the whole cluster, for the backend API: those of other nodes too. Each node answers for its own.
 //!
-//! Invariants  a session is closed on the node that its id names; those of an account or token on every node,
-//!             before the answer.
+//! Invariants  a session is closed on the node that has it; those of an account or token on every node, before the
+//!             answer.
 //! Limits      names of platforms and compressions that this program does not know are remembered: `NAMES_MAX`.
 //! Not here    events of sessions (`GET /v1/sessions/events`): `guildhall_backend::SessionEvents`.
 
@@ -279,30 +279,41 @@ impl Gateway for ClusterGateway {
     }
 
     async fn session(&self, id: &str) -> Option<SessionInfo> {
-        let partition = session_partition(id)?;
-        if self.is_own(partition.0) {
-            return self.local.session(id).await;
+        let named = NodeNumber(session_partition(id)?.node());
+        if let Some(here) = self.local.session(id).await {
+            return Some(here);
         }
-        match self.membership.ask(NodeNumber(partition.node()), &Question::Session(id.to_owned())).await? {
+        let question = Question::Session(id.to_owned());
+        let first = |told| match told {
             Told::Page { sessions, .. } => sessions.into_iter().next().map(SessionInfo::from),
             Told::Closed(_) => None,
+        };
+        if named != self.membership.number()
+            && let Some(there) = self.membership.ask(named, &question).await.and_then(first)
+        {
+            return Some(there);
         }
+        // It may have moved.
+        self.membership.ask_all(&question).await.into_iter().find_map(|(_, told)| first(told))
     }
 
     async fn close(&self, whose: Whose, code: CloseCode) -> u64 {
         let elsewhere = match &whose {
-            Whose::Session(id) => match session_partition(id) {
-                Some(partition) if self.is_own(partition.0) => return self.local.close(whose, code).await,
-                Some(partition) => {
-                    let whose = ClosedOnes::Session((**id).to_owned());
-                    let question = Question::Close { whose, code: code.code() };
-                    return match self.membership.ask(NodeNumber(partition.node()), &question).await {
-                        Some(Told::Closed(count)) => count,
-                        _ => 0,
-                    };
+            Whose::Session(id) => {
+                let Some(named) = session_partition(id).map(|partition| NodeNumber(partition.node())) else { return 0 };
+                let there = ClosedOnes::Session((**id).to_owned());
+                let question = Question::Close { whose: there.clone(), code: code.code() };
+                let closed = |told| if let Told::Closed(count) = told { count } else { 0 };
+                let count = match named == self.membership.number() {
+                    true => self.local.close(whose.clone(), code).await,
+                    false => self.membership.ask(named, &question).await.map_or(0, closed),
+                };
+                if count > 0 {
+                    return count;
                 }
-                None => return 0,
-            },
+                // It may have moved.
+                there
+            }
             Whose::User(user_id) => ClosedOnes::User(*user_id),
             Whose::Token(user_id, token) => ClosedOnes::Token(*user_id, *token),
         };

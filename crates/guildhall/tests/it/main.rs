@@ -39,6 +39,7 @@ mod reports;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
 mod secrecy;
+mod session_moves;
 mod stalled;
 mod support;
 mod surface;

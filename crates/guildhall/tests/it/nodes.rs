@@ -59,7 +59,7 @@ impl Site {
     }
 
     /// Starts a node, which is ready. `nodes_count` with it are members.
-    fn add(&self, name: &str, nodes_count: usize) -> Node {
+    pub fn add(&self, name: &str, nodes_count: usize) -> Node {
         let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
         command.arg(self.dir.path().join(name)).args(["--set", &format!("cluster.node_name={name}")]);
         for setting in &self.settings {

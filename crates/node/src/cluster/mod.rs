@@ -105,6 +105,17 @@ pub struct NodeReport {
     pub dropped: u64,
 }
 
+/// Sessions that moved between this node and others, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovedSessions {
+    /// Came from other nodes.
+    pub here: u64,
+    /// Went to other nodes.
+    pub away: u64,
+    /// RESUMEs whose session another node has, or had, and did not send.
+    pub failed: u64,
+}
+
 /// State of the cluster as this node knows it.
 #[derive(Clone, Debug)]
 pub struct ClusterReport {
@@ -116,6 +127,7 @@ pub struct ClusterReport {
     pub guilds_here: usize,
     /// Requests of this node that other nodes carry out now.
     pub requests_elsewhere: usize,
+    pub moved_sessions: MovedSessions,
     /// Messages on the bus that no node of this cluster has sealed, since the start: they were dropped.
     pub strangers_total: u64,
 }
@@ -163,6 +175,7 @@ pub struct Membership {
     /// Messages that no node of this cluster has sealed.
     strangers: LogGate,
     strangers_count: AtomicU64,
+    moved_sessions: Mutex<MovedSessions>,
     /// A member has left: nothing has to be remembered of it.
     member_left: Notify,
     skew: skew::Skew,
@@ -224,6 +237,7 @@ impl Membership {
             taken: ask::Taken::default(),
             strangers: LogGate::new(STRANGERS_LOG_EVERY_MS),
             strangers_count: AtomicU64::new(0),
+            moved_sessions: Mutex::default(),
             member_left: Notify::new(),
             skew: skew::Skew::default(),
             resume_trace: OnceLock::new(),
@@ -238,6 +252,12 @@ impl Membership {
     #[must_use]
     pub fn number(&self) -> NodeNumber {
         self.number
+    }
+
+    /// A number that no other node guesses or has.
+    #[must_use]
+    pub fn random_number(&self) -> u64 {
+        u64::from_le_bytes(crate::tokens::random_bytes())
     }
 
     /// This process, as the homes of accounts know it.
@@ -328,6 +348,11 @@ impl Membership {
         self.lock().peers().map(|(_, record)| Timestamp(record.clock_ms)).fold(now, Timestamp::max)
     }
 
+    /// Counts sessions that moved.
+    pub fn count_moved_sessions(&self, count: impl FnOnce(&mut MovedSessions)) {
+        count(&mut self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Messages on the bus that no node of this cluster has sent: they were dropped.
     #[must_use]
     pub fn strangers_total(&self) -> u64 {
@@ -406,6 +431,7 @@ impl Membership {
             is_serving: machine.is_serving(),
             guilds_here: machine.guilds_here(),
             requests_elsewhere: machine.asked_count(),
+            moved_sessions: *self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner),
             strangers_total: self.strangers_total(),
         }
     }

@@ -20,6 +20,7 @@ mod hidden;
 mod identify;
 mod joins;
 mod members;
+mod moved_nodes;
 mod moves;
 mod noninterference;
 mod passive;

@@ -1,7 +1,7 @@
 //! Metrics of the cluster as this node sees it. A node that is alone is a cluster of one.
 
 use super::{Snapshot, Writer};
-use guildhall_node::{ClusterReport, NodeReport};
+use guildhall_node::{ClusterReport, MovedSessions, NodeReport};
 use std::fmt;
 
 impl Snapshot {
@@ -11,6 +11,7 @@ impl Snapshot {
             is_serving: true,
             guilds_here: 0,
             requests_elsewhere: 0,
+            moved_sessions: MovedSessions::default(),
             strangers_total: 0,
         };
         let report = self.cluster.as_ref().unwrap_or(&alone);
@@ -23,6 +24,10 @@ impl Snapshot {
         out.gauge("cluster_guilds", help, report.guilds_here as u64)?;
         let help = "Requests of this node that other nodes carry out now";
         out.gauge("cluster_requests_elsewhere", help, report.requests_elsewhere as u64)?;
+        let MovedSessions { here, away, failed } = report.moved_sessions;
+        let ways = [("here", here), ("away", away), ("failed", failed)];
+        let ways = ways.map(|(way, count)| (vec![("way", way.to_owned())], count));
+        out.counters("cluster_sessions_moved", "Sessions that moved between this node and others", &ways)?;
         let help = "Messages on NATS that no node of this cluster has sealed; they were dropped";
         out.counter("cluster_strangers", help, report.strangers_total)?;
         let help = "Messages that wait to be sent to other nodes";

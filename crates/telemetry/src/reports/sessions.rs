@@ -9,7 +9,7 @@ use guildhall_backend::SessionFilter;
 use guildhall_guild_protocol::{PartitionId, SessionView, StreamView};
 use guildhall_model::UserId;
 use guildhall_partition::{SessionDetail, SessionMatch};
-use guildhall_session::{Membership, session_partition};
+use guildhall_session::Membership;
 
 /// Looks of one search.
 const LOOKS_MAX: usize = 256;
@@ -64,7 +64,7 @@ impl Reports {
     }
 
     pub(super) async fn session_report(&self, id: &str) -> Option<SessionReport> {
-        let partition = session_partition(id)?;
+        let partition = self.metrics.partitions.home_of(id)?;
         let id = id.to_owned();
         let look = self.metrics.partitions.look(partition, move |now, p| p.session_detail(now, &id));
         let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, sent_bytes, billed, guilds, log } =

@@ -1,0 +1,282 @@
+//! Departures: a node that leaves sends its sessions to the others.
+//!
+//! Owns        the parcels, each with sessions for one node; those that arrive here in parts.
+//! Invariants  P1 a parcel is restored once: a part that is repeated, because its answer was lost, changes nothing.
+//!             P2 a parcel whose last part was sent and not answered may have arrived: its sessions are dropped, and no
+//!             other copy of them is left. All others stay with the node that leaves. (tests
+//!             `guildhall/tests/it/session_moves.rs`)
+//! Limits      `PARCEL_BYTES` of bodies a parcel, one at a time to each node; `ARRIVING_BYTES_MAX` of incomplete
+//!             parcels here, past which a node refuses further ones; `ARRIVING_MS_MAX` for the parts of one.
+//! Spec        docs/cluster.md, ADR 43.
+
+use super::moves::{ask_until, parts_of};
+use guildhall_cluster::{NodeNumber, home_of};
+use guildhall_guild_protocol::PartitionId;
+use guildhall_model::{User, UserId};
+use guildhall_net::{HandOver, Partitions, SystemClock};
+use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_stdx::Instant;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+/// Bodies of a parcel.
+const PARCEL_BYTES: usize = 4 << 20;
+/// Sessions of a parcel: their accounts are read before they are restored.
+const PARCEL_SESSIONS: usize = 256;
+/// Longest wait for the answer to one part: the sessions of a whole parcel may be restored in it.
+const ANSWER_MS_MAX: u64 = 2_000;
+/// Incomplete parcels, as text.
+const ARRIVING_BYTES_MAX: usize = 256 << 20;
+const ARRIVING_MS_MAX: u64 = 20_000;
+
+/// A part of a parcel.
+#[derive(Clone, Serialize, Deserialize)]
+struct Part {
+    /// Random: names the parcel.
+    ticket: u64,
+    number: usize,
+    parts_count: usize,
+    text: String,
+}
+
+impl PeerQuestion for Part {
+    const KIND: &'static str = "take_sessions";
+    type Answer = Told;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Told {
+    More,
+    /// The parcel is complete: so many sessions continue here.
+    Taken(usize),
+    /// The node has no room, or leaves itself.
+    Refused,
+}
+
+/// A parcel whose parts arrive.
+struct Arriving {
+    texts: Vec<Option<String>>,
+    state: State,
+    until: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Incomplete,
+    Restoring,
+    Taken(usize),
+}
+
+/// Sends this node's sessions away when it leaves, and takes those of others.
+pub struct Departures {
+    membership: Arc<Membership>,
+    partitions: Partitions,
+    node: Node,
+    clock: SystemClock,
+    arriving: Mutex<BTreeMap<u64, Arriving>>,
+}
+
+/// Outcome of a parcel.
+enum Sent {
+    Taken(usize),
+    /// The other node has none of it.
+    Back(HandOver),
+    /// The other node may have it, or not.
+    Unknown(usize),
+}
+
+impl Departures {
+    /// Takes sessions of nodes that leave from now on.
+    #[must_use]
+    pub fn start(membership: Arc<Membership>, partitions: Partitions, node: Node, clock: SystemClock) -> Arc<Self> {
+        let departures = Arc::new(Self { membership, partitions, node, clock, arriving: Mutex::default() });
+        let of = Arc::downgrade(&departures);
+        departures.membership.on_question(move |part: Part| {
+            let departures = of.upgrade();
+            async move { departures?.take(part).await }
+        });
+        departures
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.now().instant
+    }
+
+    fn arriving(&self) -> MutexGuard<'_, BTreeMap<u64, Arriving>> {
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ── the node that takes sessions ─────────────────────────────────────────────────────────────
+
+    /// None: the parcel is being restored, and the question is to be repeated.
+    async fn take(&self, part: Part) -> Option<Told> {
+        let ticket = part.ticket;
+        let text = match self.collect(part) {
+            Ok(text) => text,
+            Err(told) => return told,
+        };
+        let count = match serde_json::from_str::<HandOver>(&text) {
+            Ok(over) => {
+                let users = self.users_of(&over).await;
+                self.partitions.take_arrivals(over, users).await
+            }
+            Err(error) => {
+                tracing::error!(%error, "sessions of another node cannot be read: their clients identify again");
+                0
+            }
+        };
+        self.membership.count_moved_sessions(|moved| moved.here += count as u64);
+        if let Some(arriving) = self.arriving().get_mut(&ticket) {
+            arriving.state = State::Taken(count);
+        }
+        Some(Told::Taken(count))
+    }
+
+    /// Adds a part. The whole text once it is complete (P1), else the answer.
+    fn collect(&self, part: Part) -> Result<String, Option<Told>> {
+        let Part { ticket, number, parts_count, text } = part;
+        let now = self.now();
+        let mut all = self.arriving();
+        all.retain(|_, arriving| now < arriving.until || arriving.state == State::Restoring);
+        let texts = all.values().flat_map(|arriving| arriving.texts.iter().flatten());
+        let has_room = texts.map(String::len).sum::<usize>() + text.len() <= ARRIVING_BYTES_MAX;
+        if !all.contains_key(&ticket) && (number > 0 || parts_count > ARRIVING_BYTES_MAX / 1_024) {
+            return Err(Some(Told::Refused));
+        }
+        let arriving = all.entry(ticket).or_insert_with(|| Arriving {
+            texts: vec![None; parts_count.max(1)],
+            state: State::Incomplete,
+            until: now.after_ms(ARRIVING_MS_MAX),
+        });
+        match arriving.state {
+            State::Restoring => return Err(None),
+            State::Taken(count) => return Err(Some(Told::Taken(count))),
+            State::Incomplete => {}
+        }
+        let Some(place) = arriving.texts.get_mut(number).filter(|_| has_room) else {
+            all.remove(&ticket);
+            return Err(Some(Told::Refused));
+        };
+        *place = Some(text);
+        if arriving.texts.iter().any(Option::is_none) {
+            return Err(Some(Told::More));
+        }
+        arriving.state = State::Restoring;
+        Ok(std::mem::take(&mut arriving.texts).into_iter().flatten().collect())
+    }
+
+    /// Accounts of the sessions, as they are stored. Sessions whose account cannot be read are dropped.
+    async fn users_of(&self, over: &HandOver) -> BTreeMap<UserId, Arc<User>> {
+        let mut users = BTreeMap::new();
+        for user_id in over.sessions.iter().map(|session| session.user_id) {
+            if users.contains_key(&user_id) {
+                continue;
+            }
+            match self.node.user(user_id).await {
+                Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
+                Err(error) => tracing::warn!(%error, "an account cannot be read: its sessions are dropped"),
+            }
+        }
+        users
+    }
+
+    // ── the node that leaves ─────────────────────────────────────────────────────────────────────
+
+    /// Sends all sessions without a connection to active nodes, until `deadline`. Returns those that no node took;
+    /// sessions that were not sent are still in their partitions.
+    pub async fn send_away(self: &Arc<Self>, deadline: std::time::Instant) -> Vec<HandOver> {
+        let begun = std::time::Instant::now();
+        let mut sending = JoinSet::new();
+        for partition in 0..self.partitions.count() as u16 {
+            let partition = PartitionId(partition);
+            let ids = self.partitions.look(partition, |_, partition| partition.detached_sessions());
+            for (to, ids) in self.by_node(ids.await.unwrap_or_default()) {
+                let departures = self.clone();
+                sending.spawn(async move { departures.send_to(to, (partition, ids), deadline).await });
+            }
+        }
+        let (mut taken, mut lost, mut back) = (0, 0, Vec::new());
+        while let Some(sent) = sending.join_next().await {
+            for sent in sent.unwrap_or_default() {
+                match sent {
+                    Sent::Taken(count) => taken += count,
+                    Sent::Back(over) => back.push(over),
+                    Sent::Unknown(count) => lost += count,
+                }
+            }
+        }
+        let kept: usize = back.iter().map(|over| over.sessions.len()).sum();
+        self.membership.count_moved_sessions(|moved| {
+            moved.away += taken as u64;
+            moved.failed += lost as u64;
+        });
+        tracing::info!(taken, kept, lost, ms = begun.elapsed().as_millis() as u64, "sessions went to other nodes");
+        back
+    }
+
+    /// The sessions by the active nodes that are to take them, this one excepted.
+    fn by_node(&self, ids: Vec<Arc<str>>) -> BTreeMap<NodeNumber, Vec<Arc<str>>> {
+        let (own, members) = (self.membership.number(), self.membership.members());
+        let mut by_node: BTreeMap<NodeNumber, Vec<Arc<str>>> = BTreeMap::new();
+        for id in ids {
+            let others = members.iter().filter(|(number, _)| *number != own);
+            let key = id.get(16..).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
+            if let Some(to) = home_of(key, others.map(|(number, record)| (*number, record))) {
+                by_node.entry(to).or_default().push(id);
+            }
+        }
+        by_node
+    }
+
+    /// Sends sessions of a partition to one node, parcel by parcel, until one is not taken.
+    async fn send_to(
+        &self,
+        to: NodeNumber,
+        (partition, ids): (PartitionId, Vec<Arc<str>>),
+        deadline: std::time::Instant,
+    ) -> Vec<Sent> {
+        let (mut sent, mut rest) = (Vec::new(), &ids[..]);
+        while !rest.is_empty() && std::time::Instant::now() < deadline {
+            let next = rest[..rest.len().min(PARCEL_SESSIONS)].to_vec();
+            let Ok((over, count)) = self.partitions.release_sessions(partition, next, PARCEL_BYTES).await else {
+                break;
+            };
+            rest = &rest[count..];
+            if over.sessions.is_empty() {
+                continue;
+            }
+            let outcome = self.send_parcel(to, over, deadline).await;
+            let is_taken = matches!(outcome, Sent::Taken(_));
+            sent.push(outcome);
+            if !is_taken {
+                break;
+            }
+        }
+        sent
+    }
+
+    async fn send_parcel(&self, to: NodeNumber, over: HandOver, deadline: std::time::Instant) -> Sent {
+        let Ok(text) = serde_json::to_string(&over) else { return Sent::Back(over) };
+        let texts = parts_of(text, &self.membership);
+        let (ticket, parts_count) = (self.membership.random_number(), texts.len());
+        let patience = Duration::from_millis(ANSWER_MS_MAX);
+        for (number, text) in texts.into_iter().enumerate() {
+            let part = Part { ticket, number, parts_count, text };
+            let told = ask_until(&self.membership, (to, &part), patience, deadline).await;
+            match told {
+                Some(Told::More) => {}
+                Some(Told::Taken(count)) => return Sent::Taken(count),
+                Some(Told::Refused) => return Sent::Back(over),
+                // P2. Without its last part the other node restores nothing.
+                None if number + 1 < parts_count => return Sent::Back(over),
+                None => return Sent::Unknown(over.sessions.len()),
+            }
+        }
+        Sent::Back(over)
+    }
+}

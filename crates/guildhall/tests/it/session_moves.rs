@@ -1,0 +1,200 @@
+//! Sessions that move between nodes, which are processes with a NATS and a PostgreSQL server. Skipped where one of the
+//! servers is not installed.
+
+use crate::{
+    backend::{ANA, BOB, CHANNEL},
+    nodes::{Node, Site, two},
+    support::{Http, metric, wait_for, wait_until},
+    ws::{Got, PLAIN, Ws},
+};
+use serde_json::{Value, json};
+use std::net::Shutdown;
+
+/// Posts a message, and returns its content.
+fn say(node: &Node, token: &str, content: &str) -> String {
+    let path = format!("/api/v10/channels/{CHANNEL}/messages");
+    let answer = Http::new(node.addr, token).request("POST", &path, Some(&json!({"content": content}))).unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    content.to_owned()
+}
+
+/// A connection to a node with a RESUME sent.
+fn resume(node: &Node, token: &str, (session_id, seq): (&str, u64)) -> Ws {
+    let mut ws = Ws::connect(node.addr, PLAIN, "").expect("it is let in");
+    ws.expect_op(10);
+    ws.last_seq = seq;
+    ws.send(&json!({"op": 6, "d": {"token": token, "session_id": session_id, "seq": seq}}));
+    ws
+}
+
+/// Names of events, or contents of messages, up to RESUMED; the seqs follow each other.
+#[track_caller]
+fn replay(ws: &mut Ws, after: u64) -> Vec<String> {
+    let (mut told, mut next) = (Vec::new(), after + 1);
+    ws.until("RESUMED", |got| {
+        let Got::Payload(payload) = &got else { return Err(got) };
+        if payload["op"] != 0 {
+            panic!("{payload}");
+        }
+        assert_eq!(payload["s"], next, "{payload}");
+        next += 1;
+        let name = payload["t"].as_str().unwrap();
+        told.push(if name == "MESSAGE_CREATE" { text(&payload["d"]["content"]) } else { name.to_owned() });
+        if name == "RESUMED" { Ok(()) } else { Err(got) }
+    });
+    told
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Contents of messages and RESUMED.
+fn messages(told: Vec<String>) -> Vec<String> {
+    let is_event = |name: &str| ["GUILD_", "PRESENCE_", "SESSIONS_"].iter().any(|prefix| name.starts_with(prefix));
+    told.into_iter().filter(|name| !is_event(name)).collect()
+}
+
+/// A session of Bob at a node, his token, and the place that he has reached.
+fn bobs_session(node: &Node) -> (Ws, String, (String, u64)) {
+    let token = node.backend().token(BOB);
+    let ws = Ws::session(node.addr, &token);
+    let place = (ws.session_id.clone(), ws.last_seq);
+    (ws, token, place)
+}
+
+#[test]
+fn g1_a_session_resumes_at_any_node_with_what_it_missed() {
+    let Some(site) = Site::with(&["server.metrics=open"]) else { return };
+    let (first, second) = two(&site);
+    let others_token = first.backend().token(ANA);
+    let (ws, token, (session_id, mut seq)) = bobs_session(&second);
+    ws.stream.shutdown(Shutdown::Both).unwrap();
+    // More than an answer on the bus takes.
+    let long = |number: usize| format!("{number} {}", "€".repeat(1_900));
+    let mut missed: Vec<String> = (0..150).map(|number| say(&first, &others_token, &long(number))).collect();
+    // Another account's token, and then the right one.
+    let mut other = resume(&first, &others_token, (&session_id, seq));
+    assert_eq!(other.expect_op(9)["d"], false);
+    let mut ws = resume(&first, &token, (&session_id, seq));
+    missed.push("RESUMED".to_owned());
+    assert_eq!(messages(replay(&mut ws, seq)), missed);
+    say(&second, &others_token, "live");
+    assert_eq!(ws.expect_event("MESSAGE_CREATE")["d"]["content"], "live");
+    let moved = |node: &Node, way: &str| {
+        let series = format!("cluster_sessions_moved_total{{way=\"{way}\"}}");
+        metric::<u64>(node.addr, &series)
+    };
+    assert_eq!((moved(&first, "here"), moved(&second, "away")), (1, 1));
+    // Back, without that the connection has ended.
+    seq = ws.last_seq;
+    let mut back = resume(&second, &token, (&session_id, seq));
+    assert_eq!(messages(replay(&mut back, seq)), ["RESUMED"]);
+    assert_eq!(ws.close_code(), Some(4000));
+    // The backend finds the session where it is, from either node, and also where its id does not name the node.
+    seq = back.last_seq;
+    let mut ws = resume(&first, &token, (&session_id, seq));
+    replay(&mut ws, seq);
+    for node in [&first, &second] {
+        let session = node.backend().get(&format!("/sessions/{session_id}"));
+        assert_eq!((&session["id"], &session["state"]), (&json!(session_id), &json!("connected")), "{session}");
+    }
+    second.backend().request("DELETE", &format!("/sessions/{session_id}"), None, 204);
+    assert!(ws.close_code().is_some());
+    let mut gone = resume(&second, &token, (&session_id, seq));
+    assert_eq!(gone.expect_op(9)["d"], false);
+}
+
+#[test]
+fn g1_of_two_nodes_one_gets_the_session() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let third = site.add("third", 3);
+    first.wait_for_members(3);
+    let (ws, token, (session_id, seq)) = bobs_session(&second);
+    ws.stream.shutdown(Shutdown::Both).unwrap();
+    let both = [&first, &third].map(|node| resume(node, &token, (&session_id, seq)));
+    let resumed = both.map(|mut ws| {
+        let is_last = |payload: &Value| payload["op"] == 9 || payload["t"] == "RESUMED";
+        ws.until("RESUMED, op 9 or a close", |got| match got {
+            Got::Payload(payload) if is_last(&payload) => Ok(payload["op"] == 0),
+            // The other one has resumed it in the meantime.
+            Got::Close(code) => Ok(code != Some(4000)),
+            other => Err(other),
+        })
+    });
+    assert!(resumed.iter().any(|resumed| *resumed), "one of them resumes");
+    wait_until("one session", || {
+        let sessions = first.backend().get(&format!("/sessions?user_id={BOB}"));
+        let count = sessions["sessions"].as_array().unwrap().len();
+        if count == 1 { Ok(()) } else { Err(sessions) }
+    });
+}
+
+#[test]
+fn g2_a_session_of_a_node_that_was_killed_is_gone() {
+    let Some(site) = Site::with(&["cluster.lease_ms=3000"]) else { return };
+    let (first, second) = two(&site);
+    let (_ws, token, (session_id, seq)) = bobs_session(&second);
+    second.process.kill();
+    let mut ws = resume(&first, &token, (&session_id, seq));
+    assert_eq!(ws.expect_op(9)["d"], false, "also while its node is still a member");
+    first.wait_for_members(1);
+    let mut ws = resume(&first, &token, (&session_id, seq));
+    assert_eq!(ws.expect_op(9)["d"], false);
+}
+
+#[test]
+fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
+    let Some(site) = Site::with(&["server.drain_notice_ms=0", "server.metrics=open"]) else { return };
+    let (first, mut second) = two(&site);
+    let others_token = first.backend().token(ANA);
+    let (mut connected, token, place) = bobs_session(&second);
+    let (cut, _, cut_place) = bobs_session(&second);
+    cut.stream.shutdown(Shutdown::Both).unwrap();
+    let missed = say(&first, &others_token, "before it stops");
+    connected.expect_event("MESSAGE_CREATE");
+    let place = (place.0, connected.last_seq);
+    second.process.signal("TERM");
+    connected.expect_op(7);
+    drop(connected);
+    wait_for("the end of the node", || second.process.has_ended());
+    first.wait_for_members(1);
+    for ((session_id, seq), missed) in [(&place, None), (&cut_place, Some(missed))] {
+        let mut ws = resume(&first, &token, (session_id, *seq));
+        let mut told = messages(replay(&mut ws, *seq));
+        // The second session has also received what was posted for the first.
+        told.retain(|content| content != "live");
+        let expected = missed.into_iter().chain(["RESUMED".to_owned()]);
+        assert_eq!(told, expected.collect::<Vec<_>>());
+        // Its guild may have moved, too: it is back when the client sees it.
+        say_when_served(&first, &others_token, "live");
+        ws.expect("the message", |payload| payload["d"]["content"] == "live");
+    }
+    let moved: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
+    assert_eq!(moved, 2);
+}
+
+/// Posts a message once the guild has an owner.
+fn say_when_served(node: &Node, token: &str, content: &str) {
+    let path = format!("/api/v10/channels/{CHANNEL}/messages");
+    wait_until("the guild is served", || {
+        let answer = Http::new(node.addr, token).request("POST", &path, Some(&json!({"content": content}))).unwrap();
+        if answer.status == 200 { Ok(()) } else { Err(answer) }
+    });
+}
+
+#[test]
+fn p2_without_another_node_the_sessions_wait_for_the_next_start() {
+    let Some(site) = Site::with(&["server.drain_notice_ms=0"]) else { return };
+    let mut node = site.add("only", 1);
+    node.backend().build();
+    let (mut ws, token, (session_id, seq)) = bobs_session(&node);
+    node.process.signal("TERM");
+    ws.expect_op(7);
+    drop(ws);
+    wait_for("the end of the node", || node.process.has_ended());
+    let node = site.add("only", 1);
+    let mut ws = resume(&node, &token, (&session_id, seq));
+    assert_eq!(messages(replay(&mut ws, seq)), ["RESUMED"]);
+}

@@ -1,0 +1,430 @@
+//! Moves: a session leaves for another node of its cluster, or arrives from one.
+//!
+//! Owns        `SessionClaim`; the fetches under way, and the sessions that have arrived and wait for their guilds.
+//! Doors       `release_session` at the node that has the session, `release_sessions` at a node that leaves. At the
+//!             node where the session goes: `Partition::fetch` from RESUME; `handle_fetched` and `handle_arrivals` from
+//!             the driver.
+//! Invariants  M1 at most one node has a session: `release_session` forgets it, and what is lost between two nodes is
+//!             lost for both, so that the client identifies again. M2 a session that moved has no silent gap: its
+//!             client sees an outage (ADR 10) of each guild that it was inside; a session without the intent GUILDS,
+//!             which would not see it, does not move. M3 current permissions apply to the replay: RESUME waits until
+//!             the guilds have answered here. (tests `it/moved_nodes.rs`)
+//! Limits      `FETCHES_MAX` fetches; `ARRIVAL_MS_MAX` for the guilds, after which the replay lacks what a guild that
+//!             has not answered might withhold.
+//! Not here    the way between nodes: the driver.     Spec  docs/adr/0043.
+
+use crate::{
+    conn::{PendingAuth, Phase},
+    core::Core,
+    handover::{HandOver, SnapshotLimit, session_snapshot},
+    identify::Claimant,
+    partition::Partition,
+    recent_news::{KEPT_MS, SKEW_MS, mark_of},
+    refused::{ResumeFault, ResumeRefused},
+    timers::TimerKey,
+    transport::{Output, Transport},
+    turn::Turn,
+};
+use guildhall_codec::Encoding;
+use guildhall_model::{CloseCode, GuildId, User, UserId, to_gateway::Resume};
+use guildhall_session::{SessionSnapshot, session_partition};
+use guildhall_stdx::{Instant, Now, SlotKey};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Sessions that this partition fetches at a time. A further RESUME gets op 9.
+const FETCHES_MAX: usize = 1_024;
+/// Longest wait of a RESUME for the guilds of a session that has arrived.
+const ARRIVAL_MS_MAX: u64 = 2_000;
+/// Joins of this long before an arrival may be missing in the session.
+const JOIN_NEWS_MS: u64 = 30_000;
+
+/// A RESUME at a node that does not have the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionClaim {
+    pub session_id: String,
+    /// Account of the token, which the claiming node has checked.
+    pub user_id: UserId,
+    /// Encoding of the connection: ETF; JSON otherwise.
+    pub is_etf: bool,
+    /// The last seq that the client has received.
+    pub seq: u64,
+}
+
+/// The answer to `Output::FetchSession`.
+#[derive(Debug)]
+pub struct Fetched {
+    pub session_id: Arc<str>,
+    /// Account of the claim.
+    pub user: Arc<User>,
+    /// The session and its dispatches, or why no node sent it.
+    pub result: Result<HandOver, ResumeFault>,
+}
+
+/// Fetches and arrivals of a partition.
+#[derive(Debug, Default)]
+pub struct Moves {
+    /// Connections that wait for a session of another node, the last of each.
+    fetches: BTreeMap<(UserId, Arc<str>), SlotKey>,
+    arrivals: HashMap<SlotKey, Arrival>,
+    /// Sessions whose last guild has answered.
+    ready: Vec<SlotKey>,
+    /// Marks of news that the node before has processed and this one has not, until `KEPT_MS` after the arrival.
+    known: HashMap<SlotKey, (Instant, Vec<u64>)>,
+}
+
+#[derive(Debug)]
+struct Arrival {
+    /// The connection that resumes it. None: the client left.
+    conn: Option<SlotKey>,
+    /// Guilds that have not answered.
+    waiting_count: usize,
+    deadline: Instant,
+}
+
+impl Moves {
+    /// A guild has answered a session's request to attach.
+    pub fn guild_answered(&mut self, session: SlotKey) {
+        let Some(arrival) = self.arrivals.get_mut(&session) else { return };
+        arrival.waiting_count = arrival.waiting_count.saturating_sub(1);
+        if arrival.waiting_count == 0 {
+            self.ready.push(session);
+        }
+    }
+
+    /// The session has ended.
+    pub fn forget(&mut self, session: SlotKey) {
+        self.arrivals.remove(&session);
+        self.known.remove(&session);
+    }
+
+    fn expect_known(&mut self, now: Instant, session: SlotKey, marks: Vec<u64>) {
+        self.known.retain(|_, (until, _)| now < *until);
+        if !marks.is_empty() {
+            self.known.insert(session, (now.after_ms(KEPT_MS), marks));
+        }
+    }
+
+    /// Whether the session has had these news at the node before. Each of its marks counts once.
+    pub fn is_known(&mut self, now: Instant, session: SlotKey, mark: impl FnOnce() -> u64) -> bool {
+        let Some((until, marks)) = self.known.get_mut(&session) else { return false };
+        if now >= *until {
+            return false;
+        }
+        let mark = mark();
+        let at = marks.iter().position(|known| *known == mark);
+        at.map(|at| marks.swap_remove(at)).is_some()
+    }
+}
+
+impl Partition {
+    // ── at the node that has the session ─────────────────────────────────────────────────────────
+
+    /// Exports a session that its client resumes at another node, and forgets it here (M1). Its connection is closed
+    /// with 4000, as by a RESUME here.
+    ///
+    /// # Errors
+    /// Why the claim does not fit the session, which stays as it is; `Size`: its dispatches have more than `bytes_max`.
+    pub fn release_session(
+        &mut self,
+        now: Now,
+        claim: &SessionClaim,
+        bytes_max: usize,
+        link: &mut impl Transport,
+    ) -> Result<HandOver, ResumeFault> {
+        self.turn(now, link, |partition, turn| partition.release(turn, claim, bytes_max))
+    }
+
+    fn release(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        claim: &SessionClaim,
+        bytes_max: usize,
+    ) -> Result<HandOver, ResumeFault> {
+        let encoding = if claim.is_etf { Encoding::Etf } else { Encoding::Json };
+        let key = self.claimed(claim.user_id, encoding, (&claim.session_id, claim.seq))?;
+        let session = self.core.sessions.get_mut(key).ok_or(ResumeFault::Unknown)?;
+        if !session.gets_guild_events() && !session.guilds.is_empty() {
+            return Err(ResumeFault::Silent);
+        }
+        session.replay.trim(claim.seq);
+        if session.replay.bytes() > bytes_max {
+            return Err(ResumeFault::Size);
+        }
+        // States that the session is owed do not move with it.
+        let is_owed = |seq| session.replay.entry(seq).is_none_or(|entry| entry.dispatch.is_owed());
+        if (claim.seq + 1..=session.replay.last_seq()).any(is_owed) {
+            return Err(ResumeFault::Sequence);
+        }
+        if let Some(conn) = session.conn {
+            self.core.close(turn, conn, CloseCode::UnknownError);
+        }
+        let (mut over, mut limit) = (HandOver::default(), SnapshotLimit::new(usize::MAX));
+        if self.export(turn, key, (&mut over, &mut limit)) { Ok(over) } else { Err(ResumeFault::Unknown) }
+    }
+
+    /// Sessions that can go to another node: they have no connection.
+    #[must_use]
+    pub fn detached_sessions(&self) -> Vec<Arc<str>> {
+        self.sessions().filter(|session| session.conn.is_none()).map(|session| session.id.clone()).collect()
+    }
+
+    /// Exports sessions that have no connection, in this order, until there is no room for the next one, and forgets
+    /// them here. Returns the number of ids before that one as well. A session that is larger than `bytes_max` stays.
+    pub fn release_sessions(
+        &mut self,
+        now: Now,
+        ids: &[Arc<str>],
+        bytes_max: usize,
+        link: &mut impl Transport,
+    ) -> (HandOver, usize) {
+        self.turn(now, link, |partition, turn| {
+            let (mut over, mut limit) = (HandOver::default(), SnapshotLimit::new(bytes_max));
+            for (count, id) in ids.iter().enumerate() {
+                let key = partition.core.sessions.find(id);
+                let is_free = |key: &SlotKey| {
+                    let session = partition.core.sessions.get(*key);
+                    session.is_some_and(|s| s.conn.is_none() && (s.gets_guild_events() || s.guilds.is_empty()))
+                };
+                let Some(key) = key.filter(is_free) else { continue };
+                if !partition.export(turn, key, (&mut over, &mut limit)) {
+                    if !over.sessions.is_empty() {
+                        return (over, count);
+                    }
+                    over.left_out_count += 1;
+                }
+            }
+            (over, ids.len())
+        })
+    }
+
+    /// Exports a session and forgets it. False: it has no room, or has not sent READY, and stays.
+    fn export(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        (over, limit): (&mut HandOver, &mut SnapshotLimit),
+    ) -> bool {
+        // M2. What guilds publish from now on does not reach the session before it is attached there.
+        self.core.push_outages(turn, key, |_, _| true);
+        let Some(session) = self.core.sessions.get(key) else { return false };
+        let hidden = self.core.config.hidden_channels;
+        let (user_id, encoding) = (session.user.id, session.encoding);
+        let Some(mut kept) = session_snapshot(session, hidden, &mut over.dispatches, limit) else { return false };
+        for (_, news) in self.core.news.of_user(turn.now.instant, user_id) {
+            let dispatch = self.core.news_for(key, &news);
+            kept.recent_news
+                .extend(dispatch.map(|(dispatch, redaction)| mark_of(&dispatch.frame(encoding, redaction))));
+        }
+        over.sessions.push(kept);
+        let waiting = self.core.moves.arrivals.remove(&key).and_then(|arrival| arrival.conn);
+        waiting.into_iter().for_each(|conn| self.core.give_way(turn, conn));
+        self.core.remove_session(key);
+        self.core.counters.moved_away_total += 1;
+        true
+    }
+
+    // ── at the node where its client resumes ─────────────────────────────────────────────────────
+
+    /// Whether another node may have the session.
+    pub(crate) fn may_be_elsewhere(&self, session_id: &str) -> bool {
+        self.core.config.fetches_sessions && session_partition(session_id).is_some()
+    }
+
+    /// Has the driver fetch the session of a RESUME; the connection waits.
+    pub(crate) fn fetch(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        claimant: Claimant,
+        resume: Resume,
+    ) {
+        let session_id: Arc<str> = resume.session_id.as_str().into();
+        let (user, user_id) = (claimant.user.clone(), claimant.user.id);
+        let known = self.core.moves.fetches.get(&(user_id, session_id.clone())).copied();
+        if known.is_none() && self.core.moves.fetches.len() >= FETCHES_MAX {
+            let refused = ResumeRefused { fault: ResumeFault::Unavailable, user_id: Some(user_id) };
+            return self.core.refuse_resume(turn, key, refused);
+        }
+        let Some(conn) = self.core.conns.get(key) else { return };
+        let claim = SessionClaim {
+            session_id: resume.session_id.clone(),
+            user_id,
+            is_etf: conn.codec.encoding() == Encoding::Etf,
+            seq: resume.seq,
+        };
+        self.core.await_move(turn, key, claimant, resume);
+        self.core.moves.fetches.insert((user_id, session_id), key);
+        match known {
+            Some(older) => self.core.give_way(turn, older),
+            None => self.core.outputs.push_back(Output::FetchSession { claim, user }),
+        }
+    }
+
+    /// Handles the answer to `Output::FetchSession`.
+    pub fn handle_fetched(&mut self, now: Now, fetched: Fetched, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.arrive(turn, fetched))
+    }
+
+    fn arrive(&mut self, turn: &mut Turn<'_, impl Transport>, fetched: Fetched) {
+        let Fetched { session_id, user, result } = fetched;
+        let user_id = user.id;
+        let conn = self.core.moves.fetches.remove(&(user_id, session_id.clone()));
+        let conn = conn.filter(|conn| self.core.is_moving(*conn));
+        let is_it = |over: &HandOver| matches!(&over.sessions[..], [kept] if *kept.id == *session_id && kept.user_id == user_id);
+        let arrived = result.and_then(|over| if is_it(&over) { Ok(over) } else { Err(ResumeFault::Move) });
+        let restored = arrived.and_then(|over| {
+            let users = BTreeMap::from([(user_id, user)]);
+            let (session, place) = self.restore_sessions(turn.now, &over, &users).pop().ok_or(ResumeFault::Move)?;
+            self.welcome(turn, session, &over.sessions[place], conn);
+            Ok(())
+        });
+        match (restored, conn) {
+            (Ok(()), _) => {}
+            // A node that leaves has sent it here in the meantime.
+            (Err(_), Some(conn)) if self.core.sessions.find(&session_id).is_some() => {
+                if let Some((claimant, resume)) = self.core.take_moving(conn) {
+                    self.resume_unless_closed(turn, conn, claimant, resume);
+                }
+            }
+            (Err(fault), Some(conn)) => {
+                drop(self.core.take_moving(conn));
+                self.core.refuse_resume(turn, conn, ResumeRefused { fault, user_id: Some(user_id) });
+                self.resume_reading(turn, conn);
+            }
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Restores sessions of a node that leaves, whose accounts are among `users`. Returns their number.
+    pub fn handle_arrivals(
+        &mut self,
+        now: Now,
+        over: &HandOver,
+        users: &BTreeMap<UserId, Arc<User>>,
+        link: &mut impl Transport,
+    ) -> usize {
+        self.turn(now, link, |partition, turn| {
+            let restored = partition.restore_sessions(turn.now, over, users);
+            for (session, place) in &restored {
+                partition.welcome(turn, *session, &over.sessions[*place], None);
+            }
+            restored.len()
+        })
+    }
+
+    /// A session was restored here, and its guilds are about to attach it. RESUME waits for them.
+    fn welcome(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        kept: &SessionSnapshot,
+        conn: Option<SlotKey>,
+    ) {
+        self.core.counters.moved_here_total += 1;
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let (user_id, encoding) = (session.user.id, session.encoding);
+        let mut known = kept.recent_news.clone();
+        for (age_ms, news) in self.core.news.of_user(turn.now.instant, user_id) {
+            let Some((dispatch, redaction)) = self.core.news_for(key, &news) else { continue };
+            let mark = mark_of(&dispatch.frame(encoding, redaction));
+            match known.iter().position(|known| *known == mark) {
+                Some(at) => drop(known.swap_remove(at)),
+                None if age_ms <= SKEW_MS => drop(self.core.push(turn, key.slot, &dispatch, redaction)),
+                None => {}
+            }
+        }
+        self.core.moves.expect_known(turn.now.instant, key, known);
+        let joined: Vec<GuildId> = self.joins.of_user(turn.now.instant, user_id, JOIN_NEWS_MS).collect();
+        for guild_id in joined {
+            self.attach_user(user_id, guild_id);
+        }
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let deadline = turn.now.instant.after_ms(ARRIVAL_MS_MAX);
+        let arrival = Arrival { conn, waiting_count: session.guilds.len(), deadline };
+        if arrival.waiting_count == 0 {
+            self.core.moves.ready.push(key);
+        }
+        self.core.moves.arrivals.insert(key, arrival);
+        self.core.timers.push(deadline, TimerKey::Session(key));
+    }
+
+    /// Whether the session has arrived and still waits for its guilds.
+    pub(crate) fn is_arriving(&self, session: SlotKey) -> bool {
+        self.core.moves.arrivals.contains_key(&session)
+    }
+
+    /// A RESUME of a session that still waits for its guilds: its connection waits as well.
+    pub(crate) fn resume_later(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        session: SlotKey,
+        (claimant, resume): (Claimant, Resume),
+    ) {
+        self.core.await_move(turn, key, claimant, resume);
+        let arrival = self.core.moves.arrivals.get_mut(&session);
+        let older = arrival.and_then(|arrival| arrival.conn.replace(key));
+        older.into_iter().for_each(|older| self.core.give_way(turn, older));
+    }
+
+    /// Ends the wait of a session whose guilds did not answer in time.
+    pub(crate) fn check_arrival(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+        if self.core.moves.arrivals.get(&key).is_some_and(|arrival| arrival.deadline <= turn.now.instant) {
+            self.finish_arrival(turn, key);
+        }
+    }
+
+    /// Resumes sessions whose guilds have all answered.
+    pub(crate) fn finish_arrivals(&mut self, turn: &mut Turn<'_, impl Transport>) {
+        for key in std::mem::take(&mut self.core.moves.ready) {
+            self.finish_arrival(turn, key);
+        }
+    }
+
+    fn finish_arrival(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+        let Some(arrival) = self.core.moves.arrivals.remove(&key) else { return };
+        let Some(conn) = arrival.conn else { return };
+        let Some((claimant, resume)) = self.core.take_moving(conn) else { return };
+        self.resume_unless_closed(turn, conn, claimant, resume);
+    }
+}
+
+impl Core {
+    /// The connection waits for its session.
+    fn await_move(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, claimant: Claimant, resume: Resume) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.phase = Phase::Authenticating(Box::new(PendingAuth::Move(claimant, resume)));
+        turn.link.pause_reading(key);
+    }
+
+    fn is_moving(&self, key: SlotKey) -> bool {
+        let phase = self.conns.get(key).map(|conn| &conn.phase);
+        matches!(phase, Some(Phase::Authenticating(pending)) if matches!(**pending, PendingAuth::Move(..)))
+    }
+
+    /// Takes the request of a connection that waits for its session. None: the connection has ended.
+    fn take_moving(&mut self, key: SlotKey) -> Option<(Claimant, Resume)> {
+        if !self.is_moving(key) {
+            return None;
+        }
+        let conn = self.conns.get_mut(key)?;
+        match std::mem::replace(&mut conn.phase, Phase::AwaitingIdentify) {
+            Phase::Authenticating(pending) => match *pending {
+                PendingAuth::Move(claimant, resume) => Some((claimant, resume)),
+                PendingAuth::Identify(_) | PendingAuth::Resume(_) => None,
+            },
+            Phase::AwaitingIdentify | Phase::Established(_) | Phase::Closing => None,
+        }
+    }
+
+    /// A later connection of the same client waits for the session.
+    fn give_way(&mut self, turn: &mut Turn<'_, impl Transport>, older: SlotKey) {
+        if self.is_moving(older) {
+            self.close(turn, older, CloseCode::UnknownError);
+        }
+    }
+}
