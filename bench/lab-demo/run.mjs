@@ -6,7 +6,7 @@
  * launch of four arms. It prints what each step printed, checks what must hold, and exits with 1 if something does not.
  *
  *   node bench/lab-demo/run.mjs --guildhall FILE [--chat FILE] [--clients 500] [--view 16] [--rate 200]
- *     [--minutes 5] [--dark-minutes 3] [--cpu-permille 10] [--port 8090] [--out DIR] [--pictures DIR]
+ *     [--minutes 5] [--sessions 32] [--dark-minutes 3] [--cpu-permille 10] [--port 8090] [--out DIR] [--pictures DIR]
  */
 
 import assert from "node:assert/strict";
@@ -26,6 +26,7 @@ const { values: args } = parseArgs({
     view: { type: "string", default: "16" },
     rate: { type: "string", default: "200" },
     minutes: { type: "string", default: "5" },
+    sessions: { type: "string", default: "32" },
     "dark-minutes": { type: "string", default: "3" },
     "cpu-permille": { type: "string", default: "10" },
     port: { type: "string", default: "8090" },
@@ -161,7 +162,7 @@ async function main() {
   await connect(demo);
   say(`${clients.length} clients of the SDK, ${args.view} with the guild in view; ${args.rate} messages a second`);
 
-  const recorded = await lab("record", "--out", "talk.ndjson.zst", "--minutes", args.minutes);
+  const recorded = await lab("record", "--out", "talk.ndjson.zst", "--minutes", args.minutes, "--sessions", args.sessions);
   assert.ok(Number(/(\d+) dispatches/.exec(recorded)[1]) > 3_000, "too few dispatches for a dictionary");
   await lab("show", "talk.ndjson.zst");
   await lab("train", "talk.ndjson.zst", "--out", "dictionaries");

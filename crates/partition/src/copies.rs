@@ -1,10 +1,10 @@
 //! Copies: the bounded queue of a tap, and for how many sessions its reader has time.
 //!
 //! Owns        the queue (`CopyQueue`), and its writer for one session (`SessionCopies`).
-//! Invariants  C1 a copy that does not fit ends the copies of its session: a session has no gap. C2 the fuller the queue
-//!             is, the fewer sessions may write to it, and the newest lose their place first: a reader that is too slow
-//!             for all sessions has the oldest in full. C3 after that, further sessions are admitted one at a time, when
-//!             the reader has caught up; the pauses between them double. (tests `c*_*`)
+//! Invariants  C1 a copy that does not fit ends the copies of its session: a session has no gap. C2 the fuller the
+//!             queue is, the fewer sessions may write to it, and the newest lose their place first: a reader that is
+//!             too slow for all sessions has the oldest in full. C3 after that, further sessions are admitted one at a
+//!             time, when the reader has caught up; the pauses between them double. (tests `c*_*`)
 //! Limits      `bytes_max` of copies that wait, `sessions_max` sessions at once.
 //! Not here    the choice of sessions, and what a copy contains: `tap`.
 
