@@ -6,9 +6,9 @@
 //! Not here    which metrics are watched: `watch`. Assignment: `guildhall_partition::Experiments`.
 //!
 //! The test is a mixture sequential probability ratio test: Robbins 1970; Johari, Koomen, Pekelis and Walsh, "Peeking
-//! at A/B tests" (2017). With `D` the difference of means, `V` its variance, and a mixture `N(0, tau²)` of differences,
-//! it rejects once `sqrt(V / (V + tau²)) * exp(D² tau² / (2 V (V + tau²)))` reaches `1 / alpha`. The interval is what
-//! is not rejected.
+//! at A/B tests" (2017). With `D` the difference of means, `V` its variance (`variance_of_difference`), and a mixture
+//! `N(0, tau²)` of differences, it rejects once `sqrt(V / (V + tau²)) * exp(D² tau² / (2 V (V + tau²)))` reaches `1 /
+//! alpha`. The interval is what is not rejected.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +45,8 @@ impl Moments {
         self.count = count;
     }
 
-    fn variance_of_mean(&self) -> f64 {
-        let count = self.count as f64;
-        self.squares / (count - 1.0).max(1.0) / count.max(1.0)
+    fn variance(&self) -> f64 {
+        self.squares / (self.count as f64 - 1.0).max(1.0)
     }
 }
 
@@ -136,13 +135,26 @@ impl Guardrail {
         Self { control, treatment, ..self }
     }
 
+    /// Variance of the samples of an arm.
     fn variance(&self, of: &Moments) -> f64 {
         if !self.is_rate {
-            return of.variance_of_mean();
+            return of.variance();
         }
         let count = of.count as f64;
         let share = (of.mean * count + 0.5) / (count + 1.0);
-        share * (1.0 - share) / count.max(1.0)
+        share * (1.0 - share)
+    }
+
+    /// Variance of the difference of means: the larger one of that by each arm's own variance, and that by the variance
+    /// of both together. A small arm that has not met the rare and large values of its distribution has too small a
+    /// variance of its own.
+    fn variance_of_difference(&self) -> f64 {
+        let Self { control, treatment, .. } = self;
+        let [of_control, of_treatment] = [control, treatment].map(|arm| self.variance(arm));
+        let [control, treatment] = [control, treatment].map(|arm| arm.count.max(1) as f64);
+        let own = of_control / control + of_treatment / treatment;
+        let both = (of_control * control + of_treatment * treatment) / (control + treatment);
+        own.max(both * (control.recip() + treatment.recip())).max(f64::MIN_POSITIVE)
     }
 
     /// Takes a sample of an arm. One that is not finite is left out.
@@ -160,7 +172,7 @@ impl Guardrail {
             return Verdict::TooFew;
         }
         let difference = treatment.mean - control.mean;
-        let variance = (self.variance(control) + self.variance(treatment)).max(f64::MIN_POSITIVE);
+        let variance = self.variance_of_difference();
         let mixture = (effect * control.mean.abs()).max(*effect_min).powi(2).max(f64::MIN_POSITIVE);
         let both = variance + mixture;
         let half = (variance * both / mixture * (2.0 * (1.0 / alpha).ln() + (both / variance).ln())).sqrt();
