@@ -18,8 +18,11 @@ use async_trait::async_trait;
 use axum::{Extension, Json, extract::State, http::StatusCode};
 use guildhall_model::GuildId;
 use guildhall_store::StoreError;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, Unexpected, Visitor},
+};
+use std::{fmt, sync::Arc};
 use utoipa::ToSchema;
 
 const ARMS_MAX: usize = 8;
@@ -80,7 +83,7 @@ pub struct ExperimentArm {
     #[schema(min_length = 1, max_length = 64)]
     pub name: String,
     /// Share of the accounts that take part, relative to the other arms.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "weight")]
     #[schema(minimum = 1, maximum = 10_000, default = 1)]
     pub weight: u32,
     /// `zlib` or `zstd` with parameters, such as `zstd:level=3`: a context with these, to the end of the stream. Or
@@ -99,6 +102,92 @@ fn one() -> u32 {
     1
 }
 
+/// Reads numbers, so that a wrong one is refused with the range of its field.
+struct Whole<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> Visitor<'_> for Whole<MIN, MAX> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {MIN} to {MAX}")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+        if (MIN..=MAX).contains(&number) {
+            Ok(number)
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(number), &self))
+        }
+    }
+}
+
+fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>, const MIN: u64, const MAX: u64>(from: D) -> Result<T, D::Error> {
+    let number = from.deserialize_u64(Whole::<MIN, MAX>)?;
+    T::try_from(number).map_err(|_| de::Error::invalid_value(Unexpected::Unsigned(number), &Whole::<MIN, MAX>))
+}
+
+fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    whole::<D, u32, 1, 10_000>(from)
+}
+
+fn permille<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
+    whole::<D, u16, 0, 1_000>(from)
+}
+
+fn samples_min<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    whole::<D, u64, 30, 1_000_000>(from)
+}
+
+/// A number, or null for none.
+struct OrNull;
+
+impl<'de> Visitor<'de> for OrNull {
+    type Value = Option<u16>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 1000")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Option<u16>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Option<u16>, D::Error> {
+        permille(from).map(Some)
+    }
+}
+
+fn permille_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+    from.deserialize_option(OrNull)
+}
+
+/// A number with a fraction; `check` has its range.
+struct Number;
+
+impl Visitor<'_> for Number {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<f64, E> {
+        Ok(number)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<f64, E> {
+        Ok(number as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<f64, E> {
+        Ok(number as f64)
+    }
+}
+
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    from.deserialize_f64(Number)
+}
+
 /// An experiment to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,10 +204,11 @@ pub struct NewExperiment {
     #[schema(min_length = 1, max_length = 64, default = "default")]
     pub layer: String,
     /// Thousandths of the accounts that take part.
+    #[serde(deserialize_with = "permille")]
     #[schema(minimum = 0, maximum = 1_000)]
     pub permille: u16,
     /// First thousandth in the layer. The first that has room, if there is none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "permille_or_null")]
     #[schema(minimum = 0, maximum = 999)]
     pub first_slot: Option<u16>,
     /// Accounts that may take part.
@@ -128,16 +218,16 @@ pub struct NewExperiment {
     #[schema(min_items = 2, max_items = 8)]
     pub arms: Vec<ExperimentArm>,
     /// Chance of a false alarm of all guardrails together, however often they are looked at.
-    #[serde(default = "alpha")]
+    #[serde(default = "alpha", deserialize_with = "number")]
     #[schema(minimum = 0.000_001, maximum = 0.5, default = 0.05)]
     pub alpha: f64,
     /// An arm may be this much worse than the control without an alarm, percent. Streams that cannot be decoded have no
     /// tolerance.
-    #[serde(default = "tolerance")]
+    #[serde(default = "tolerance", deserialize_with = "number")]
     #[schema(minimum = 0.0, maximum = 1_000.0, default = 5.0)]
     pub tolerance_percent: f64,
     /// Samples of both arms before a guardrail may stop the experiment.
-    #[serde(default = "samples")]
+    #[serde(default = "samples", deserialize_with = "samples_min")]
     #[schema(minimum = 30, maximum = 1_000_000, default = 200)]
     pub samples_min: u64,
     /// A rollback sends op 7 to clients that have one of the arms, so that they leave it.
@@ -220,7 +310,7 @@ impl Check for NewExperiment {
 #[serde(deny_unknown_fields)]
 pub struct ExperimentChange {
     /// Thousandths of the accounts that take part. Accounts that take part before and after it keep their arm.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "permille_or_null")]
     #[schema(minimum = 0, maximum = 1_000)]
     pub permille: Option<u16>,
     /// Starts a draft.

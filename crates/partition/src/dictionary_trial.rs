@@ -8,7 +8,8 @@
 //!             that could not read the first message has no account yet: it counts for an arm only if an account of
 //!             that arm has requested the list and not identified since, once per request. (tests `y*_*` in
 //!             tests/it/dictionary_trial.rs)
-//! Limits      `ASKED_MAX` accounts are remembered; past it the oldest are forgotten, and give no samples.
+//! Limits      `ASKED_MAX` accounts are remembered; past it the oldest are forgotten, and give no samples. `NEWS_MAX`
+//!             requests wait for other nodes; further ones stay at this node.
 //! Not here    who gets which arm: `experiments`. Which dictionaries there are: `guildhall_codec::Dictionaries`.
 //!             Spec  docs/lab.md "Experiments with dictionaries", ADR 42.
 
@@ -17,6 +18,7 @@ use crate::{
     trial::{ExperimentTable, RunningExperiment, Sample, SampleOf},
 };
 use guildhall_codec::{Asker, DictionaryId, DictionaryTrials, Encoding, TriedOffer};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -24,6 +26,9 @@ use std::{
 
 /// Accounts that have requested the list, over all experiments.
 const ASKED_MAX: usize = 200_000;
+
+/// Requests that wait for other nodes.
+const NEWS_MAX: usize = 10_000;
 
 /// Dictionaries of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +55,9 @@ impl TriedDictionaries {
     }
 }
 
-/// An account in an arm of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+/// An account in an arm of an experiment, which requested the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListRequest {
     experiment: u64,
     arm: usize,
     account_id: u64,
@@ -60,14 +65,16 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct Asked {
-    places: BTreeSet<Place>,
-    order: VecDeque<Place>,
+    places: BTreeSet<ListRequest>,
+    order: VecDeque<ListRequest>,
     /// Those that have not identified since their last request.
-    open: BTreeSet<Place>,
+    open: BTreeSet<ListRequest>,
+    /// For other nodes. None: this node is alone.
+    news: Option<Vec<ListRequest>>,
 }
 
 impl Asked {
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, place: ListRequest) {
         if self.places.insert(place) {
             self.order.push_back(place);
         }
@@ -81,7 +88,7 @@ impl Asked {
     }
 
     fn retain(&mut self, running: &[RunningExperiment]) {
-        let runs = |place: &Place| running.iter().any(|of| of.id == place.experiment);
+        let runs = |place: &ListRequest| running.iter().any(|of| of.id == place.experiment);
         self.places.retain(runs);
         self.order.retain(runs);
         self.open.retain(runs);
@@ -104,6 +111,28 @@ impl DictionaryOffers {
     #[must_use]
     pub fn requests(&self) -> &ListRequests {
         &self.requests
+    }
+
+    /// Collects requests for other nodes from now on.
+    pub fn collect_news(&self) {
+        self.requests.lock().news.get_or_insert_default();
+    }
+
+    /// Requests since the last call.
+    #[must_use]
+    pub fn take_news(&self) -> Vec<ListRequest> {
+        self.requests.lock().news.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes requests that other nodes had. Those of experiments that do not run here are left out.
+    pub fn take_requests(&self, requests: Vec<ListRequest>) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut asked = self.requests.lock();
+        for request in requests {
+            if table.running().iter().any(|of| of.id == request.experiment) {
+                asked.add(request);
+            }
+        }
     }
 
     /// These experiments run from now on.
@@ -133,7 +162,7 @@ impl ListRequests {
             let Some(RunningExperiment { id, dictionaries: Some(tried), .. }) = table.running().get(*at) else {
                 return false;
             };
-            let place = Place { experiment: *id, arm: *arm, account_id: subject.account_id };
+            let place = ListRequest { experiment: *id, arm: *arm, account_id: subject.account_id };
             asked.open.remove(&place);
             tried.admits(*arm, stream) && asked.places.contains(&place)
         })
@@ -145,8 +174,8 @@ impl ListRequests {
         for RunningExperiment { id, dictionaries, .. } in table.running() {
             let Some(TriedDictionaries { by_arm, .. }) = dictionaries else { continue };
             for (arm, _) in by_arm.iter().enumerate().filter(|(_, of_arm)| **of_arm == Some(dictionary)) {
-                let first = Place { experiment: *id, arm, account_id: 0 };
-                let last = Place { account_id: u64::MAX, ..first };
+                let first = ListRequest { experiment: *id, arm, account_id: 0 };
+                let last = ListRequest { account_id: u64::MAX, ..first };
                 let Some(place) = asked.open.range(first..=last).next().copied() else { continue };
                 asked.open.remove(&place);
                 let of = SampleOf::Ended { has_failed: true };
@@ -164,12 +193,12 @@ impl DictionaryTrials for DictionaryOffers {
         }
         // Such experiments have neither platforms nor a guild: the request has none.
         let subject = Subject { account_id: asker.account_id, platform: "", is_bot: asker.is_bot, guild_ids: &[] };
-        let mut by_encoding: BTreeMap<&'static str, (Place, TriedOffer)> = BTreeMap::new();
+        let mut by_encoding: BTreeMap<&'static str, (ListRequest, TriedOffer)> = BTreeMap::new();
         for (at, arm) in table.assign(&subject) {
             let Some(RunningExperiment { id, dictionaries: Some(tried), .. }) = table.running().get(at) else {
                 continue;
             };
-            let place = Place { experiment: *id, arm, account_id: asker.account_id };
+            let place = ListRequest { experiment: *id, arm, account_id: asker.account_id };
             let withheld = tried.by_arm.iter().flatten().copied().collect();
             let offer = TriedOffer { encoding: tried.encoding, only: tried.of_arm(arm), withheld };
             by_encoding.entry(tried.encoding.name()).or_insert((place, offer));
@@ -179,6 +208,9 @@ impl DictionaryTrials for DictionaryOffers {
             .into_values()
             .map(|(place, offer)| {
                 asked.add(place);
+                if let Some(news) = asked.news.as_mut().filter(|news| news.len() < NEWS_MAX) {
+                    news.push(place);
+                }
                 offer
             })
             .collect()

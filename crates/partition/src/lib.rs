@@ -56,7 +56,7 @@ pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use context_budget::{ContextBudget, ContextMoves, MeanAudience, Why};
 pub use copies::CopiedSessions;
 pub use counters::{Closes, Counters};
-pub use dictionary_trial::{DictionaryOffers, ListRequests, TriedDictionaries};
+pub use dictionary_trial::{DictionaryOffers, ListRequest, ListRequests, TriedDictionaries};
 pub use experiments::{
     Audience, EXPERIMENT_ARMS_MAX, EXPERIMENTS_MAX, Experiment, ExperimentError, Experiments, SLOTS, Subject,
 };

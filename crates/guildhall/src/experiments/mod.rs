@@ -29,7 +29,8 @@ use guildhall_model::GuildId;
 use guildhall_net::Partitions;
 use guildhall_node::{Membership, Node, PeerQuestion};
 use guildhall_partition::{
-    DictionaryOffers, ExperimentTable, Experiments as Assignment, RunningExperiment, SampleQueue, StreamCodec,
+    DictionaryOffers, ExperimentTable, Experiments as Assignment, ListRequest, RunningExperiment, SampleQueue,
+    StreamCodec,
 };
 use guildhall_store::StoreError;
 use guildhall_telemetry::metrics::{ArmFigures, EXPERIMENTS_SHOWN, ExperimentFigures};
@@ -52,6 +53,9 @@ const RECORD: &[u8] = b"all";
 const CHANGES_TRIED_MAX: usize = 16;
 /// A node of a cluster reads the record so often. A node alone makes all changes itself.
 const READ_EVERY: Duration = Duration::from_millis(500);
+/// A node of a cluster sends the others the accounts that requested their list so often: before these have fetched a
+/// dictionary and connected.
+const REQUESTS_EVERY: Duration = Duration::from_millis(50);
 /// A node of a cluster requests the sums of the others so often.
 const SHARE_EVERY: Duration = Duration::from_secs(2);
 /// Clients of an ended experiment that are sent op 7, of a node.
@@ -65,6 +69,15 @@ struct Changed;
 
 impl PeerQuestion for Changed {
     const KIND: &'static str = "experiments-changed";
+    type Answer = ();
+}
+
+/// Accounts that requested the list of their dictionaries at another node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Requested(Vec<ListRequest>);
+
+impl PeerQuestion for Requested {
+    const KIND: &'static str = "experiment-list-requests";
     type Answer = ();
 }
 
@@ -159,10 +172,26 @@ impl NodeExperiments {
         let mut tasks = vec![tokio::spawn(async move { this.run().await })];
         if let Some(membership) = self.0.node.membership() {
             self.answer_others(membership);
-            let (this, membership) = (self.clone(), membership.clone());
-            tasks.push(tokio::spawn(async move { this.share(&membership).await }));
+            self.0.offers.collect_news();
+            let (this, of_sums) = (self.clone(), membership.clone());
+            tasks.push(tokio::spawn(async move { this.share(&of_sums).await }));
+            let (this, of_requests) = (self.clone(), membership.clone());
+            tasks.push(tokio::spawn(async move { this.share_requests(&of_requests).await }));
         }
         Ok(Following(tasks))
+    }
+
+    /// Sends the other nodes the accounts that requested their list here: clients may connect to any node.
+    async fn share_requests(&self, membership: &Arc<Membership>) {
+        let mut ticks = tokio::time::interval(REQUESTS_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let news = self.0.offers.take_news();
+            if !news.is_empty() {
+                membership.ask_all(&Requested(news)).await;
+            }
+        }
     }
 
     /// Takes the sums of the other nodes, and tests them if this node has the lowest number.
@@ -201,6 +230,10 @@ impl NodeExperiments {
                 // Answered once this node obeys it.
                 Self(inner).read().await.ok()
             }
+        });
+        let of = Arc::downgrade(&self.0);
+        membership.on_question(move |Requested(requests)| {
+            ready(of.upgrade().map(|inner| inner.offers.take_requests(requests)))
         });
         let of = Arc::downgrade(&self.0);
         membership.on_question(move |SumsOf(id)| {

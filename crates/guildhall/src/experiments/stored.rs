@@ -160,7 +160,7 @@ impl Document {
             }
             ExperimentState::Running if change.start => {
                 return Err(ExperimentFault::Conflict(format!(
-                    "{name:?} runs already: give `permille` alone to change its share."
+                    "{name:?} runs already: give `permille` alone, or use `guildhall experiment ramp`, to change its share."
                 )));
             }
             ExperimentState::Running => {}

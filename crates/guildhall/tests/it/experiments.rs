@@ -415,7 +415,7 @@ fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do()
     for (body, because) in [
         (json!({"name": "a", "permille": 1, "arms": [{"name": "control"}]}), "Must have 2 to 8 items"),
         (json!({"name": "a b", "permille": 1, "arms": arms}), "letters, digits"),
-        (json!({"name": "a", "permille": 1001, "arms": arms}), "Must be 0 to 1000."),
+        (json!({"name": "a", "permille": 1001, "arms": arms}), "from 0 to 1000; it is 1001."),
         (two(json!({"name": "x", "arm": "zstd:level=99"})), "from -7 to 22"),
         (two(json!({"name": "x", "arm": "zstd:window=25"})), "give window=21 or less"),
         (two(json!({"name": "x", "arm": "zstd-once"})), "use zlib, zstd or shared-match"),
@@ -426,13 +426,17 @@ fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do()
         (two(json!({"name": "control"})), "differ"),
         (two(json!({"name": "a b"})), "letters, digits"),
         (two(json!({"name": "x", "arm": ""})), "use zlib"),
-        (two(json!({"name": "x", "weight": 0})), "Must be 1 to 10000."),
+        (two(json!({"name": "x", "weight": 0})), "Must be a whole number from 1 to 10000; it is 0."),
+        (two(json!({"name": "x", "weight": 1.5})), "Must be a whole number from 1 to 10000; it is 1.5."),
+        (with("permille", json!(-1)), "Must be a whole number from 0 to 1000; it is -1."),
+        (with("permille", json!("10")), "Must be a whole number from 0 to 1000"),
+        (with("alpha", json!("low")), "Must be a number; it is"),
         (with("audience", json!({"guild_id": "999"})), "GET /v1/guilds lists them"),
         (with("audience", json!({"platforms": ["phone"]})), "desktop"),
         (with("first_slot", json!(999)), "Must be 0 to 990."),
         (with("alpha", json!(0.9)), "Must be 0.000001 to 0.5."),
         (with("tolerance_percent", json!(-1)), "Must be 0 to 1000."),
-        (with("samples_min", json!(5)), "Must be 30 to 1000000."),
+        (with("samples_min", json!(5)), "Must be a whole number from 30 to 1000000; it is 5."),
         (with("layer", json!("")), "1 to 64"),
         (with("percent", json!(5)), "no field `percent`"),
         (two(json!({"name": "x", "arm": "zlib", "policy": "context"})), "not both"),
@@ -536,6 +540,43 @@ fn samples_of_a_node_that_has_ended_count_for_the_alarm_of_the_cluster() {
     assert!(of["state"] == "rolled_back" && reason.starts_with("decode_faults of broken is 1.0"), "{of}");
     assert!(reason.ends_with("after 30 samples"), "{reason}");
     has(30, 1);
+}
+
+#[test]
+fn a_list_that_one_node_answers_counts_for_a_connection_to_another() {
+    let Some(site) = Site::with(&["codec.contexts_cpu_percent=100", "codec.streams=auto"]) else { return };
+    let (first, second) = two(&site);
+    let trained = tempfile::tempdir().unwrap();
+    let [(file, dictionary), _] = files(trained.path(), 1);
+    let (id, arms, mut backend) = (dictionary.id(), ["control", "tried"], first.backend());
+    build(&mut backend, 4);
+    let key = backend.key.clone();
+    lab_ok(first.addr, &key, &["stage", file.to_str().unwrap()]);
+    dictionary_experiment(&mut backend, "dict", id);
+    let mut by_arm = [0, 0];
+    for at in 0..4 {
+        let token = backend.token(&(OWNER + at).to_string());
+        let arm = arm_of("dict", &arms, OWNER + at);
+        let expected = if arm == 1 { vec![id.to_string()] } else { vec![] };
+        wait_until("the list of its arm at the other node", || {
+            let ids = listed(second.addr, Some(&token)).unwrap();
+            if ids == expected { Ok(()) } else { Err(ids) }
+        });
+        let _kept = wait_until("a sample of a connection to the first node", || {
+            let mut client = match arm {
+                1 => Client::connect(first.addr, &query(id, "json"), Some(&dictionary)),
+                _ => Client::connect(first.addr, "encoding=json&compress=zstd-stream", None),
+            };
+            client.await_payload(10, None);
+            client.identify(&token);
+            client.await_payload(0, Some("READY"));
+            let report = backend.get("/experiments/dict/report");
+            let is_there = report["arms"][arm]["connections"].as_u64().unwrap() > by_arm[arm];
+            if is_there { Ok(client) } else { Err(report) }
+        });
+        by_arm[arm] += 1;
+    }
+    assert!(by_arm.iter().all(|count| *count > 0), "choose another name: {by_arm:?}");
 }
 
 #[test]

@@ -129,6 +129,28 @@ fn y2_an_account_that_requested_no_list_takes_no_part() {
 }
 
 #[test]
+fn y2_a_request_at_another_node_counts() {
+    let (elsewhere, mut here) = (world(StreamCodec::PerConnection, 1), world(StreamCodec::PerConnection, 1));
+    elsewhere.ask(&bob());
+    assert_eq!(elsewhere.offers.take_news(), [], "it is alone");
+    elsewhere.offers.collect_news();
+    elsewhere.ask(&ana());
+    let news = elsewhere.offers.take_news();
+    assert_eq!((news.len(), elsewhere.offers.take_news().len()), (1, 0));
+    here.offers.collect_news();
+    here.offers.take_requests(news.clone());
+    assert_eq!(here.offers.take_news(), [], "requests are not passed on");
+    here.live(&ana(), with(dictionary(Encoding::Json)));
+    assert_eq!(here.began(), [1]);
+    here.offers.set(Arc::default());
+    here.offers.take_requests(news);
+    for n in 0..20_000 {
+        elsewhere.offers.offers(Asker { account_id: n, is_bot: false });
+    }
+    assert_eq!(elsewhere.offers.take_news().len(), 10_000);
+}
+
+#[test]
 fn y3_a_connection_with_a_dictionary_that_its_arm_does_not_offer_gives_no_sample() {
     let (json, etf) = (dictionary(Encoding::Json), dictionary(Encoding::Etf));
     for (arm, params, is_in) in [
