@@ -158,7 +158,9 @@ describe("against a node", { timeout: 240_000 }, () => {
       await tried.post("after its end");
       for (const { watch } of accounts) {
         await until("the message after its end", () => watch.contents.at(-1) === "after its end");
-        assert.deepEqual(watch.contents, [...contents, "after its end"]);
+        // Those before the node had opened the guild are not there; from the first on none is missing.
+        assert.ok(watch.contents.length > 50, String(watch.contents.length));
+        assert.deepEqual(watch.contents, [...contents, "after its end"].slice(-watch.contents.length));
         assert.equal(watch.counts.lost, 0);
         watch.client.close();
       }
