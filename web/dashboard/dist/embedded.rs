@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-CvQegD7a.js",
+        name: "assets/index-D_37VHMo.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "a356182cebd4c5ca",
-        plain: include_bytes!("assets/index-CvQegD7a.js"),
-        gzip: include_bytes!("assets/index-CvQegD7a.js.gz"),
-        brotli: include_bytes!("assets/index-CvQegD7a.js.br"),
+        tag: "94b24a148462e32c",
+        plain: include_bytes!("assets/index-D_37VHMo.js"),
+        gzip: include_bytes!("assets/index-D_37VHMo.js.gz"),
+        brotli: include_bytes!("assets/index-D_37VHMo.js.br"),
     },
     Asset {
         name: "assets/style-eL2-OSrQ.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "a573c5f0b37fda3d",
+        tag: "9c8cd75fa2808dac",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -35,7 +35,7 @@ const RECORDING = { id: "1790000000", started_at: 0, ended: null, scrubbed: true
 /** An experiment as a node makes it, but for what its creator says. */
 const EXPERIMENT = { salt: "s", first_slot: 0, reason: null, reconnected: false, changed_by: "stub", ended_at: null };
 /** Mean of the control by metric, with the difference of the other arms and half of its interval, in parts of the mean. */
-const METRICS = { wire_bytes: [120, -0.08, 0.03], cpu_ns: [31_000, 0.02, 0.04], wait_ms: [1.4, 0.03, 0.02], resumes: [0.02, 0.1, 0.6], identifies: [0.01, -0.1, 0.8], decode_faults: [0, 0, 0] };
+const METRICS = { wire_bytes: [120, -0.08, 0.03], cpu_ns: [31_000, 0.02, 0.04], wait_ms: [1.4, 0.03, 0.02], delivery_us: [310, 0.01, 0.05], resumes: [0.02, 0.1, 0.6], identifies: [0.01, -0.1, 0.8], decode_faults: [0, 0, 0] };
 /** Bytes of one answer with frames. */
 const PART = 8 << 20;
 

@@ -161,6 +161,7 @@ const METRICS: Record<string, Metric> = {
   wire_bytes: { title: "Bytes per dispatch", format: bytes, hasTolerance: true },
   cpu_ns: { title: "CPU time per dispatch", format: (ns) => duration(ns / 1e9), hasTolerance: true },
   wait_ms: { title: "Wait for the socket per dispatch", format: (ms) => duration(ms / 1e3), hasTolerance: true },
+  delivery_us: { title: "Time from the guild to the socket", format: (us) => duration(us / 1e6), hasTolerance: true },
   resumes: { title: "Connections that resume", format: percent, difference: points, hasTolerance: true },
   identifies: { title: "Identifies that are repetitions", format: percent, difference: points, hasTolerance: true },
   decode_faults: { title: "Connections that end by a decode error", format: percent, difference: points, hasTolerance: false },
