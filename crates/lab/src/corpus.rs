@@ -93,16 +93,16 @@ impl Corpus {
 
     /// Messages of one encoding: those to train on, and those to measure with. Sessions are sent the same events, so
     /// that whole sessions are held out, and of these only the last quarter of the recording counts: training has the
-    /// other sessions until then. With one session it is its last quarter.
+    /// other sessions until then. Sessions that ended before it are trained on. With one session that lasts it is its
+    /// last quarter.
     #[must_use]
     pub fn split(&self, encoding: Encoding) -> [Vec<&Recorded>; 2] {
         let of_encoding: Vec<&Recorded> = self.messages.iter().filter(|of| of.encoding == encoding).collect();
-        let sessions: BTreeSet<u64> = of_encoding.iter().map(|of| of.session).collect();
-        let one_in = HELD_OUT_ONE_IN.min(sessions.len().max(1));
-        let is_held = |(at, _): &(usize, u64)| at % one_in == one_in - 1;
-        let held: BTreeSet<u64> =
-            sessions.into_iter().enumerate().filter(is_held).map(|(_, session)| session).collect();
         let (earlier, later) = of_encoding.split_at(of_encoding.len() - of_encoding.len() / HELD_OUT_ONE_IN);
+        let lasting: BTreeSet<u64> = later.iter().map(|of| of.session).collect();
+        let one_in = HELD_OUT_ONE_IN.min(lasting.len().max(1));
+        let is_held = |(at, _): &(usize, u64)| at % one_in == one_in - 1;
+        let held: BTreeSet<u64> = lasting.into_iter().enumerate().filter(is_held).map(|(_, session)| session).collect();
         let trained = earlier.iter().filter(|of| one_in == 1 || !held.contains(&of.session)).copied();
         let measured = later.iter().filter(|of| held.contains(&of.session)).copied();
         [trained.collect(), measured.collect()]
@@ -143,6 +143,19 @@ mod tests {
             assert!(sessions == 1 || of_training.is_disjoint(&of_measuring));
             assert_eq!(corpus.split(Encoding::Etf).map(|of| of.len()), [0, 0]);
             assert_eq!(corpus.encodings(), [Encoding::Json]);
+        }
+    }
+
+    #[test]
+    fn a_session_that_ended_early_is_not_held_out() {
+        for ending in [vec![3], vec![0, 3, 7], vec![1, 2, 3, 4, 5, 6, 7]] {
+            let file = file(8, 800);
+            let mut corpus = Corpus::read(&mut RecordingReader::new(&*file).unwrap()).unwrap();
+            corpus.messages.retain(|of| of.seq <= 20 || !ending.contains(&of.session));
+            let [trained, measured] = corpus.split(Encoding::Json);
+            assert!(trained.len() > 100 && measured.len() > 20, "{ending:?}: {} {}", trained.len(), measured.len());
+            assert!(measured.iter().all(|of| !ending.contains(&of.session)), "{ending:?}");
+            assert!(ending.iter().all(|session| trained.iter().any(|of| of.session == *session)), "{ending:?}");
         }
     }
 
