@@ -1,4 +1,4 @@
-//! Cluster: the nodes, the owner of a guild, and the drain of a node.
+//! Cluster: the nodes, the owner of a guild and its move, and the drain of a node.
 //!
 //! Owns        the routes below `/v1/cluster`.
 //! Invariants  every node answers with what it knows; nodes agree within the time of a lease.
@@ -8,13 +8,15 @@ use super::{
     V1,
     caller::{AnyScope, Caller, Read, Write},
     error::V1Error,
-    extract::Path,
+    extract::{Body, Check, FieldErrors, Path},
+    types::Snowflake,
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_cluster::{NodeNumber, NodeState};
-use guildhall_node::{Membership, NodeReport, PeerQuestion};
+use guildhall_model::GuildId;
+use guildhall_node::{HandoffFigures, HandoffReport, Leave, Membership, NodeReport, PeerQuestion};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use utoipa::ToSchema;
 
 /// Drains the node that gets it. The answer is the reason if it cannot be drained from another node.
@@ -25,6 +27,24 @@ impl PeerQuestion for DrainQuestion {
     const KIND: &'static str = "drain";
     type Answer = Result<(), String>;
 }
+
+/// Moves a guild of the node that gets it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MoveQuestion {
+    guild_id: GuildId,
+    to: NodeNumber,
+}
+
+impl PeerQuestion for MoveQuestion {
+    const KIND: &'static str = "move";
+    type Answer = Moving;
+}
+
+/// How a move goes. None: it goes on.
+type Moving = Result<Option<HandoffReport>, String>;
+
+/// How long a request waits for the end of a move.
+const MOVE_WAIT: Duration = Duration::from_secs(10);
 
 /// A node of the cluster.
 #[derive(Debug, Serialize, ToSchema)]
@@ -88,6 +108,76 @@ pub(super) struct ClusterBody {
     sessions_moved_away: u64,
     /// RESUMEs at it that failed because another node has, or had, the session and did not send it.
     sessions_not_moved: u64,
+    /// Guilds that are leaving the answering node now.
+    leaving: Vec<LeaveBody>,
+    /// Hand-offs of the answering node since its start.
+    handoffs: HandoffsBody,
+}
+
+/// A guild on its way to another node.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LeavingGuild)]
+struct LeaveBody {
+    guild_id: Snowflake,
+    /// Number of its next owner.
+    to: u8,
+    /// Bytes of its state that were sent so far.
+    bytes: u64,
+    /// Rounds of changes that were sent behind the state.
+    rounds: u32,
+    /// Whether requests for it wait.
+    frozen: bool,
+}
+
+/// Hand-offs of a node since its start.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = Handoffs)]
+struct HandoffsBody {
+    /// Guilds that it handed over to other nodes.
+    left: u64,
+    /// Guilds that others handed over to it.
+    arrived: u64,
+    /// Attempts that failed; the log has the reason of each.
+    failed: u64,
+    /// Bytes of state that it sent.
+    bytes: u64,
+    /// Milliseconds for which requests for those guilds waited, in all.
+    frozen_ms: u64,
+    /// The longest of these times.
+    frozen_ms_max: u64,
+}
+
+/// Where to move a guild.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = GuildMove)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MoveBody {
+    /// Number or name (`cluster.node_name`) of the node.
+    node: String,
+}
+
+impl Check for MoveBody {
+    fn check(&self, faults: &mut FieldErrors) {
+        faults.text("node", &self.node, 1, 100);
+    }
+}
+
+/// A move of a guild.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GuildMoved)]
+pub(super) struct MovedBody {
+    /// Whether the guild is there. If not, the move goes on: `leaving` of the owner's `GET /v1/cluster` shows it.
+    done: bool,
+    /// Milliseconds that it took.
+    total_ms: u64,
+    /// Milliseconds for which requests for the guild waited.
+    frozen_ms: u64,
+    /// Rounds of changes behind the state.
+    rounds: u32,
+    /// Bytes of state that were sent.
+    bytes: u64,
+    /// Members of the guild.
+    members: u64,
 }
 
 /// Owner of a guild.
@@ -122,10 +212,22 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
             sessions_moved_here: 0,
             sessions_moved_away: 0,
             sessions_not_moved: 0,
+            leaving: Vec::new(),
+            handoffs: HandoffsBody::default(),
         });
     };
     let report = membership.report();
+    let of_leave = |leave: Leave| LeaveBody {
+        guild_id: leave.guild_id.into(),
+        to: leave.to.0,
+        bytes: leave.bytes,
+        rounds: leave.rounds,
+        frozen: leave.is_frozen,
+    };
+    let HandoffFigures { left, failed, arrived, bytes, frozen_ms, frozen_ms_max } = report.handoffs;
     Json(ClusterBody {
+        leaving: report.leaves.into_iter().map(of_leave).collect(),
+        handoffs: HandoffsBody { left, arrived, failed, bytes, frozen_ms, frozen_ms_max },
         nodes: report.nodes.into_iter().map(NodeBody::from).collect(),
         clustered: true,
         serving: report.is_serving,
@@ -145,6 +247,68 @@ pub(super) async fn owner(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path
     let guild_id = path.id("guild_id")?;
     let owner = v1.in_time(membership(&v1)?.find_owner(guild_id)).await?;
     Ok(Json(OwnerBody { node: owner.map(|number| number.0) }))
+}
+
+/// Moves a guild to another node
+///
+/// Its state goes there while it works on, so clients notice nothing. The answer comes when it is there, or after ten
+/// seconds: then the move goes on. `node` is a number or a name (`cluster.node_name`).
+#[utoipa::path(post, path = "/v1/cluster/guilds/{guild_id}/move", tag = "cluster", request_body = MoveBody,
+    params(("guild_id" = String, Path)),
+    responses((status = 200, body = MovedBody),
+    (status = 404, description = "There is no such node, no node serves the guild, or this one is alone", body = V1Error),
+    (status = 409, description = "The guild cannot move now; it stays where it is", body = V1Error)))]
+pub(super) async fn move_guild(
+    caller: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    body: Body<MoveBody>,
+) -> Result<Json<MovedBody>, V1Error> {
+    let guild_id = path.id("guild_id")?;
+    let membership = membership(&v1)?;
+    let MoveBody { node } = body.read(&v1, caller.permit()).await?;
+    let to = number_of(membership, &node).ok_or_else(|| V1Error::not_found("node"))?;
+    let owner = v1.in_time(membership.find_owner(guild_id)).await?;
+    let owner = owner.ok_or_else(|| V1Error::not_found("owner: no node serves the guild now"))?;
+    let moving = match owner == membership.number() {
+        true => Some(move_here(membership, guild_id, to).await),
+        false => membership.ask_within(owner, &MoveQuestion { guild_id, to }, MOVE_WAIT + MOVE_WAIT / 2).await,
+    };
+    match moving {
+        Some(Ok(report)) => {
+            let done = report.is_some();
+            let HandoffReport { total_ms, frozen_ms, rounds, bytes, members, .. } = report.unwrap_or_default();
+            Ok(Json(MovedBody { done, total_ms, frozen_ms, rounds, bytes, members }))
+        }
+        Some(Err(reason)) => Err(V1Error::conflict(reason)),
+        None => Err(V1Error::conflict("The owner of the guild does not answer: see its log, and try again later.")),
+    }
+}
+
+/// Moves a guild of this node. None: after `MOVE_WAIT` the move goes on.
+async fn move_here(membership: &Arc<Membership>, guild_id: GuildId, to: NodeNumber) -> Moving {
+    let moving = membership.clone();
+    let moved = tokio::spawn(async move { moving.move_guild(guild_id, to).await });
+    match tokio::time::timeout(MOVE_WAIT, moved).await {
+        Ok(Ok(moved)) => moved.map(Some).map_err(|fault| sentence(&fault.to_string())),
+        Ok(Err(_)) => Err("The move has failed: see the log of the node.".to_owned()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A reason as a sentence.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).chain(['.']).collect()).unwrap_or_default()
+}
+
+/// Other nodes may have this one move its guilds.
+pub fn move_when_asked(membership: &Arc<Membership>) {
+    let weak = Arc::downgrade(membership);
+    membership.on_question(move |MoveQuestion { guild_id, to }| {
+        let membership = weak.upgrade();
+        async move { Some(move_here(&membership?, guild_id, to).await) }
+    });
 }
 
 /// Stops a node of the cluster

@@ -55,7 +55,7 @@ mod users;
 mod wording;
 
 pub use audit::{AuditPruner, note_rollback};
-pub use cluster::DrainQuestion;
+pub use cluster::{DrainQuestion, move_when_asked};
 pub use dashboard::Cookies;
 pub use experiments::{
     ExperimentArm, ExperimentArmReport, ExperimentAudience, ExperimentBody, ExperimentChange, ExperimentComparison,
@@ -365,6 +365,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(cluster::state))
         .routes(routes!(cluster::owner))
         .routes(routes!(cluster::drain))
+        .routes(routes!(cluster::move_guild))
 }
 
 /// Status of the answer to a PUT.

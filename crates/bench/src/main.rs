@@ -15,6 +15,7 @@ mod dark;
 mod fanout;
 mod frames;
 mod guild;
+mod handoff;
 mod load;
 mod moves;
 mod role;
@@ -85,6 +86,11 @@ enum Bench {
     Broadcast(broadcast::BroadcastArgs),
     /// Every operation of a guild with M members: how long each holds up the guild.
     Guild(guild::GuildArgs),
+    /// A guild that moves between two nodes while messages are posted: how long it is frozen.
+    ///
+    /// Two nodes in this process, with its bus, lease store and database; relays are counted. Fails if a message is
+    /// refused, or a relay is reset.
+    Handoff(handoff::HandoffArgs),
     /// Every way to write messages, on realistic traffic: bytes per message, CPU per delivery, memory per connection.
     ///
     /// Every mode gets the same traffic, in JSON. Each connection is a session of its own with the permissions of such
@@ -316,6 +322,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Sockets(args) => sockets(*args),
         Bench::Fanout(args) => fanout::run(*args),
         Bench::Broadcast(args) => broadcast::run(args),
+        Bench::Handoff(args) => handoff::run(*args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Moves(args) => moves::run(*args),

@@ -19,6 +19,8 @@
 //! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at
 //!             the same time: PostgreSQL refuses those of the earlier (`Store::commit_fenced`).
 
+mod handoff;
+
 use crate::{
     node::{Incarnation, NodeNumber, NodeRecord, OwnerRecord},
     peer::{Answer, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId, TraceContext},
@@ -28,6 +30,8 @@ use guildhall_guild::Refusal;
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_stdx::Instant;
+pub use handoff::CONFIRM_MS_MAX;
+use handoff::{Arriving, Leaving};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -115,6 +119,14 @@ pub enum Output {
     ForgetRelays { of: NodeNumber },
     /// This node has stopped being the owner: drop the guild from memory.
     Release { guild_id: GuildId },
+    /// The guild has been handed over: drop it from memory; then `gave_up` with the inputs that it has not handled.
+    GiveUp { guild_id: GuildId },
+    /// This node is the owner of a guild that it expected: claim its epoch for the standby, and call `arrived`.
+    Claim { guild_id: GuildId },
+    /// The standby is the guild from here on: it forgets the relays of these nodes, and takes inputs.
+    Serve { guild_id: GuildId, forget: Vec<NodeNumber> },
+    /// The standby of a guild is not needed any more.
+    Drop { guild_id: GuildId },
     /// Answer of a request of this node.
     Answer { request: RequestId, answer: Answer },
     /// An event for sessions of this node.
@@ -154,6 +166,10 @@ struct Route {
     relays: BTreeMap<RelayId, Subscribed>,
     /// Of a guild that is served here and not in memory: when this node ceases to be the owner.
     idle_at: Option<Instant>,
+    /// Times that this node began to serve the guild since it knows the route: a hand-off is of one of them.
+    term: u64,
+    /// After a hand-off to another node: when the relays here are reset, unless that node has said that it serves them.
+    confirm_at: Option<Instant>,
 }
 
 struct Subscribed {
@@ -165,7 +181,7 @@ struct Subscribed {
 
 impl Route {
     fn new(owner: Owner) -> Self {
-        Self { owner, relays: BTreeMap::new(), idle_at: None }
+        Self { owner, relays: BTreeMap::new(), idle_at: None, term: 0, confirm_at: None }
     }
 
     /// Follows the subscriptions of this node's relays.
@@ -211,6 +227,8 @@ enum Owner {
     Local,
     Peer(NodeNumber),
     Unknown(Search),
+    Leaving(Box<Leaving>),
+    Arriving(Box<Arriving>),
 }
 
 struct Search {
@@ -265,6 +283,7 @@ pub struct Cluster {
     record: NodeRecord,
     is_serving: bool,
     streams_count: u64,
+    terms_count: u64,
     peers: BTreeMap<NodeNumber, Peer>,
     routes: BTreeMap<GuildId, Route>,
     /// Number of routes at which unused ones are evicted.
@@ -278,6 +297,8 @@ pub struct Cluster {
     owner_idle_ms: u64,
     /// Guilds whose owner record is being removed.
     removals: BTreeSet<GuildId>,
+    /// Timers of hand-offs: of routes that leave, arrive, or wait for a confirmation.
+    handoffs: BTreeSet<(Instant, GuildId)>,
     outputs: VecDeque<Output>,
 }
 
@@ -291,6 +312,7 @@ impl Cluster {
             record,
             is_serving: false,
             streams_count: 0,
+            terms_count: 0,
             peers: BTreeMap::new(),
             routes: BTreeMap::new(),
             routes_max: ROUTES_MAX,
@@ -300,6 +322,7 @@ impl Cluster {
             idle: BTreeSet::new(),
             owner_idle_ms: OWNER_IDLE_MS,
             removals: BTreeSet::new(),
+            handoffs: BTreeSet::new(),
             outputs: VecDeque::new(),
         }
     }
@@ -336,8 +359,9 @@ impl Cluster {
     #[must_use]
     pub fn owner_of(&self, guild_id: GuildId) -> Option<NodeNumber> {
         match self.routes.get(&guild_id)?.owner {
-            Owner::Local => Some(self.number),
+            Owner::Local | Owner::Arriving(_) => Some(self.number),
             Owner::Peer(number) => Some(number),
+            Owner::Leaving(ref leaving) => Some(leaving.to),
             Owner::Unknown(_) => None,
         }
     }
@@ -349,6 +373,8 @@ impl Cluster {
         match self.routes.get(&guild_id).map(|route| &route.owner) {
             Some(Owner::Peer(owner)) => *owner == node,
             Some(Owner::Unknown(search)) => search.resets == Resets::UnlessAt(node),
+            Some(Owner::Leaving(leaving)) => leaving.to == node,
+            Some(Owner::Arriving(arriving)) => arriving.from == node,
             Some(Owner::Local) | None => false,
         }
     }
@@ -382,7 +408,8 @@ impl Cluster {
         let retry = self.retries.first().map(|(at, _)| *at);
         let reset = self.resets.first().map(|(at, ..)| *at);
         let idle = self.idle.first().map(|(at, _)| *at);
-        retry.into_iter().chain(reset).chain(idle).min()
+        let handoff = self.handoffs.first().map(|(at, _)| *at);
+        retry.into_iter().chain(reset).chain(idle).chain(handoff).min()
     }
 
     // ── the lease and the other nodes ────────────────────────────────────────────────────────────
@@ -406,9 +433,12 @@ impl Cluster {
         for request in std::mem::take(&mut self.asked).into_keys() {
             self.answer(request, Err(Refusal::Unavailable));
         }
+        self.end_handoffs(now);
         let here: Vec<GuildId> =
             self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Local)).map(|(id, _)| *id).collect();
         for guild_id in here {
+            // The answer to a renewal may be under way: the membership goes on then, and other nodes would not notice.
+            self.broadcast(&PeerMessage::Released { guild_id });
             self.drop_guild(now, guild_id);
         }
     }
@@ -485,9 +515,12 @@ impl Cluster {
 
     /// Drops parked inputs of this node, and the subscriptions of its relays.
     fn forget_inputs(&mut self, of: NodeNumber) {
+        let is_gone = !self.peers.contains_key(&of);
         for route in self.routes.values_mut() {
-            if let Owner::Unknown(search) = &mut route.owner {
-                search.parked.retain(|(origin, _)| *origin != Origin::Peer(of));
+            match &mut route.owner {
+                Owner::Unknown(search) => search.parked.retain(|(origin, _)| *origin != Origin::Peer(of)),
+                Owner::Arriving(arriving) => arriving.forget(of, is_gone),
+                Owner::Local | Owner::Peer(_) | Owner::Leaving(_) => {}
             }
         }
         self.outputs.push_back(Output::ForgetRelays { of });
@@ -503,6 +536,7 @@ impl Cluster {
             self.asked.remove(&request);
             self.answer(request, Err(Refusal::Unavailable));
         }
+        self.void_handoffs(now, number);
         let of_node = |route: &Route| matches!(route.owner, Owner::Peer(owner) if owner == number);
         let guilds: Vec<GuildId> =
             self.routes.iter().filter(|(_, route)| of_node(route)).map(|(guild_id, _)| *guild_id).collect();
@@ -645,6 +679,8 @@ impl Cluster {
     fn serve(&mut self, now: Instant, guild_id: GuildId) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Local) else { return };
+        self.terms_count += 1;
+        route.term = self.terms_count;
         let resets = route.resets(search.resets, self.number);
         if resets.is_empty() && search.parked.is_empty() {
             // The driver does not load it, and so will not report it.
@@ -724,7 +760,13 @@ impl Cluster {
         }
         self.used(guild_id);
         let Some(route) = self.routes.get_mut(&guild_id) else { return Pushed::Full(input) };
-        if matches!(&route.owner, Owner::Unknown(search) if search.parked.len() >= PARKED_MAX) {
+        let waiting = match &route.owner {
+            Owner::Unknown(search) => search.parked.len(),
+            Owner::Leaving(leaving) => leaving.waiting(),
+            Owner::Arriving(arriving) => arriving.waiting(),
+            Owner::Local | Owner::Peer(_) => 0,
+        };
+        if waiting >= PARKED_MAX {
             return Pushed::Full(input);
         }
         if let GuildInput::Relay(message) = &input {
@@ -737,6 +779,8 @@ impl Cluster {
                 let node = *node;
                 self.send_input(now, guild_id, node, input);
             }
+            Owner::Leaving(_) => self.push_leaving(now, guild_id, input),
+            Owner::Arriving(arriving) => arriving.take(self.number, Origin::Own, input),
         }
         Pushed::Taken
     }
@@ -898,6 +942,10 @@ impl Cluster {
                     self.denied(now, guild_id);
                 }
             }
+            PeerMessage::Moved { guild_id, to, nodes } => self.handle_moved(now, from, guild_id, to, nodes),
+            PeerMessage::Fence { guild_id } => self.handle_fence(from, guild_id),
+            PeerMessage::Passed { guild_id, node } => self.handle_passed(now, from, guild_id, node),
+            PeerMessage::Arrived { guild_id } => self.handle_arrived(from, guild_id),
             PeerMessage::Answer { request, answer } => {
                 if self.asked.get(&request).is_some_and(|asked| asked.node == from) {
                     self.asked.remove(&request);
@@ -974,11 +1022,19 @@ impl Cluster {
     fn handle_input(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, input: GuildInput) {
         let origin = Origin::Peer(from);
         self.used(guild_id);
+        if self.is_passed_on_late(guild_id, from, &input) {
+            return;
+        }
         match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
             Some(Owner::Local) if self.is_serving => {
                 self.outputs.push_back(Output::ToGuild { guild_id, origin, input });
             }
             Some(Owner::Local) => self.turn_away(guild_id, from, &input),
+            Some(Owner::Leaving(_)) => self.pass_on(now, guild_id, from, input),
+            Some(Owner::Arriving(arriving)) if arriving.waiting() >= PARKED_MAX => {
+                self.refused_input(now, guild_id, origin, &input);
+            }
+            Some(Owner::Arriving(arriving)) => arriving.take(from, origin, input),
             Some(Owner::Unknown(search)) if search.parked.len() >= PARKED_MAX => {
                 self.refused_input(now, guild_id, origin, &input);
             }
@@ -1032,6 +1088,8 @@ impl Cluster {
             // The next input searches.
             Owner::Peer(_) if route.relays.is_empty() => drop(self.routes.remove(&guild_id)),
             Owner::Peer(_) => self.search_later(now, guild_id, Resets::Yes),
+            Owner::Leaving(_) => self.reset_own(now, guild_id),
+            Owner::Arriving(_) => self.unexpect(now, guild_id),
             Owner::Local => {}
         }
     }
@@ -1058,7 +1116,13 @@ impl Cluster {
                 Owner::Local => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
                 Owner::Peer(node) => self.send_input(now, guild_id, node, input),
                 Owner::Unknown(_) => self.search_again(now, guild_id, Resets::Yes),
+                Owner::Leaving(_) => self.push_leaving(now, guild_id, input),
+                Owner::Arriving(ref mut arriving) => arriving.take(self.number, Origin::Own, input),
             }
+        }
+        while let Some((at, guild_id)) = self.handoffs.first().copied().filter(|(at, _)| *at <= now) {
+            self.handoffs.remove(&(at, guild_id));
+            self.handoff_is_due(now, at, guild_id);
         }
         while let Some((at, guild_id)) = self.idle.first().copied().filter(|(at, _)| *at <= now) {
             self.idle.remove(&(at, guild_id));

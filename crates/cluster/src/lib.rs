@@ -16,7 +16,9 @@ mod peer;
 mod placement;
 pub mod wire;
 
-pub use cluster::{Cluster, LOCATE_MS_MAX, Origin, Output, OwnerOp, OwnerResult, PARKED_MAX, Pushed, Revision};
+pub use cluster::{
+    CONFIRM_MS_MAX, Cluster, LOCATE_MS_MAX, Origin, Output, OwnerOp, OwnerResult, PARKED_MAX, Pushed, Revision,
+};
 pub use executions::{Executed, Executions, Executor, KeyName, KeyState};
 pub use lease::{Lease, LeaseTimes, Renewal};
 pub use ledger::{AccountLimits, IdentifyRequest, Ledger, Living, OverLimit, Reporter, Usage, Used};

@@ -49,6 +49,9 @@ pub struct NodeRecord {
     /// The node's clock when it wrote the record, Unix milliseconds; 0: an earlier version does not say.
     #[serde(default)]
     pub clock_ms: i64,
+    /// Whether it understands the messages of a hand-off.
+    #[serde(default)]
+    pub has_handoff: bool,
 }
 
 /// Record of a guild's owner in the lease store, under `guilds.ID`. Invalid once that incarnation has ended.

@@ -1,6 +1,6 @@
 //! Peer: messages between two nodes, in order on one stream for each direction.
 
-use crate::node::Incarnation;
+use crate::node::{Incarnation, NodeNumber};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage, ToGuild};
 use guildhall_model::{ChannelId, GuildId, User, UserId};
@@ -107,6 +107,15 @@ pub enum PeerMessage {
     NotServed { guild_id: GuildId, relay: RelayId, reason: NotServed },
     /// The sender has dropped a guild from memory, with the relays of the receiver.
     Released { guild_id: GuildId },
+    /// The sender of this has handed a guild over to the node with this incarnation, and sends its relays nothing more.
+    /// `nodes`: those that the sender told; for the new owner.
+    Moved { guild_id: GuildId, to: Incarnation, nodes: Vec<NodeNumber> },
+    /// Answer to `Moved`: inputs for the guild go to the new owner from here on.
+    Fence { guild_id: GuildId },
+    /// For the new owner: all that this node sent the old owner for the guild before its `Fence` has been passed on.
+    Passed { guild_id: GuildId, node: NodeNumber },
+    /// The new owner serves the guild, and all inputs of the receiver have reached it.
+    Arrived { guild_id: GuildId },
     /// Result of a request.
     Answer { request: RequestId, answer: Box<Answer> },
     /// A guild's message to relays of the receiver.

@@ -39,7 +39,7 @@ mod tests {
 
     fn record(weight: u32, state: NodeState) -> NodeRecord {
         let (name, url, version) = (String::new(), String::new(), String::new());
-        NodeRecord { name, incarnation: Incarnation(1), url, weight, state, version, clock_ms: 0 }
+        NodeRecord { name, incarnation: Incarnation(1), url, weight, state, version, clock_ms: 0, has_handoff: true }
     }
 
     fn place(nodes: &BTreeMap<NodeNumber, NodeRecord>) -> Vec<NodeNumber> {

@@ -11,9 +11,10 @@
 
 use crate::protocol::{RelayId, RelayMessage, RelayOutput, ToGuild, ToRelay};
 use guildhall_model::GuildId;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stream {
     epoch: u32,
     /// Of the last message that was delivered.
@@ -23,7 +24,7 @@ struct Stream {
 }
 
 /// Streams of one guild to its relays.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RelayStreams(BTreeMap<RelayId, Stream>);
 
 impl RelayStreams {

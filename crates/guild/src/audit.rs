@@ -85,7 +85,12 @@ impl AuditLog {
         self.entries.insert(entry.id, entry);
     }
 
-    fn remove(&mut self, id: Id<()>) {
+    /// All of them, as they are stored.
+    pub fn all(&self) -> impl Iterator<Item = GuildResource> {
+        self.entries.values().map(|entry| GuildResource::AuditEntry(entry.clone()))
+    }
+
+    pub fn remove(&mut self, id: Id<()>) {
         self.entries.remove(&id);
         self.of_members.remove(&id);
     }

@@ -36,6 +36,15 @@ impl<K: Clone + Ord, V, const LIFETIME_MS: u64> Expiring<K, V, LIFETIME_MS> {
         self.sweep(now);
     }
 
+    /// Entries that count, oldest first, with their ages in milliseconds.
+    pub fn ages(&self, now: Instant) -> impl Iterator<Item = (u64, &K, &V)> {
+        self.in_order.iter().filter_map(move |(at, key)| {
+            let (recorded_at, value) = self.entries.get(key)?;
+            let age = now.ms_since(*at);
+            (recorded_at == at && age < LIFETIME_MS).then_some((age, key, value))
+        })
+    }
+
     /// Removes expired entries, or part of them if there are many. Expired entries never count.
     pub fn sweep(&mut self, now: Instant) {
         for _ in 0..SWEPT_MAX {

@@ -102,6 +102,11 @@ impl JobQueue {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
+    /// Whether lists are all that jobs are wanted for.
+    pub fn has_only_lists(&self) -> bool {
+        self.all().all(|waiter| matches!(waiter, Waiter::List(..)))
+    }
+
     /// The next unused id.
     pub fn next_id(&mut self) -> JobId {
         self.ids_count += 1;

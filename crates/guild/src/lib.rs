@@ -21,6 +21,7 @@ mod emojis;
 mod entries;
 mod expired;
 mod expiring;
+mod handoff;
 mod invites;
 mod job;
 mod job_queue;
@@ -71,6 +72,7 @@ pub use command::{
     Upserted, VoiceStatePatch, WebhookPatch, WebhookPost, request,
 };
 pub use direct::{DirectCommand, NewDirect};
+pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use links::{LinkRenewer, RenewLinks};

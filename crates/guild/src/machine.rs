@@ -19,6 +19,7 @@ use crate::{
     cache::CachedMessage,
     command::{Actor, Command, NewGuild, Refusal, Reply, RoleAction, request::dispatch},
     entries::Members,
+    handoff::HandoffLog,
     job::{Job, JobId},
     job_queue::JobQueue,
     limits::GuildLimits,
@@ -117,6 +118,8 @@ pub struct Guild {
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
     pub(crate) outbox: Outbox,
+    /// None: no hand-off is under way.
+    pub(crate) handoff: Option<Box<HandoffLog>>,
     ids: SnowflakeGenerator,
 }
 
@@ -206,6 +209,7 @@ impl Guild {
             limits,
             is_deleted: false,
             outbox: Outbox::default(),
+            handoff: None,
             ids: SnowflakeGenerator::new(origin),
         };
         guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
@@ -233,6 +237,11 @@ impl Guild {
     /// other, around each input. Before the first it has to skip past `newest_id`.
     pub fn swap_ids(&mut self, ids: &mut SnowflakeGenerator) {
         mem::swap(&mut self.ids, ids);
+    }
+
+    /// Ids that it makes are above `newest` from now on.
+    pub(crate) fn skip_ids_past(&mut self, newest: Id<()>) {
+        self.ids.skip_past(newest);
     }
 
     /// Applies a command whole, refuses it whole, or asks for a message first.
@@ -406,7 +415,8 @@ impl Guild {
         self.input(|guild| guild.run_relay(now, message));
     }
 
-    fn run_relay(&mut self, now: Now, message: ToGuild) {
+    pub(crate) fn run_relay(&mut self, now: Now, message: ToGuild) {
+        self.note_relay(&message);
         match message {
             ToGuild::Subscribe { relay, epoch } => self.subscribe(now, relay, epoch),
             ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
@@ -558,6 +568,7 @@ impl Guild {
     }
 
     pub(crate) fn write(&mut self, write: Write) {
+        self.note_write(&write);
         self.outbox.write(write);
     }
 

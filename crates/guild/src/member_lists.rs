@@ -13,9 +13,9 @@
 //!             one SYNC and goes stale.
 //! Not here    which sessions watch which intervals (`guildhall_relay`).     Spec  docs/protocol/reference.md §8.6.
 
-use crate::machine::Guild;
+use crate::{handoff::HandoffItem, machine::Guild};
 use guildhall_guild_protocol::{
-    GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage,
+    GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage, ToGuild,
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
@@ -199,6 +199,40 @@ impl MemberLists {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
+    }
+
+    /// What relays watch, as their messages.
+    pub fn handoff_watches(&self, structure: &GuildStructure) -> Vec<HandoffItem> {
+        let mut items = Vec::new();
+        for (id, list) in &self.lists {
+            // The list may have been built for a channel that is gone.
+            let channel_id = structure.channels.keys().copied().find(|of| structure.list_of(*of) == Some(*id));
+            let Some(channel_id) = channel_id else { continue };
+            for (relay, intervals) in &list.wanted {
+                let (list, relay) = (*id, *relay);
+                let added = intervals.iter().copied().collect();
+                items.push(HandoffItem::Relay(ToGuild::WatchList {
+                    relay,
+                    list,
+                    channel_id,
+                    added,
+                    removed: Vec::new(),
+                }));
+            }
+        }
+        items
+    }
+
+    /// Intervals whose rows, as they are now, were not sent: those of a list that is being built, and new ones.
+    pub fn unanswered(&self) -> Vec<(ListId, RelayId, Vec<Interval>)> {
+        let of_list = |(id, list): (&ListId, &List)| {
+            let of_relay = |(relay, intervals): (&RelayId, &BTreeSet<Interval>)| {
+                (*id, *relay, intervals.iter().copied().collect())
+            };
+            let unanswered = if matches!(list.rows, Rows::Live(_)) { &list.unanswered } else { &list.wanted };
+            unanswered.iter().map(of_relay).collect::<Vec<_>>()
+        };
+        self.lists.iter().flat_map(of_list).collect()
     }
 
     /// Removes a relay. Returns its intervals, for `forget_watched`.
@@ -502,6 +536,26 @@ impl Guild {
         for relay in relays {
             self.send(relay, RelayMessage::List(update.clone()));
         }
+    }
+
+    /// Sends the changes of all lists at once: what watchers were sent is then what the lists contain.
+    pub(crate) fn flush_all_lists(&mut self, now: Now) {
+        let ids: Vec<ListId> = self.lists.lists.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.flush_list(now, id));
+    }
+
+    /// Another node has not sent these rows yet. Rows that this guild would have sent before were not.
+    pub(crate) fn take_over_lists(&mut self, unanswered: Vec<(ListId, RelayId, Vec<Interval>)>) {
+        let mut ids = BTreeSet::new();
+        for (id, relay, intervals) in unanswered {
+            if let Some(list) = self.lists.lists.get_mut(&id) {
+                let wanted = list.wanted.get(&relay);
+                let intervals = intervals.into_iter().filter(|of| wanted.is_some_and(|wanted| wanted.contains(of)));
+                list.unanswered.entry(relay).or_default().extend(intervals);
+                ids.insert(id);
+            }
+        }
+        ids.into_iter().for_each(|id| self.answer_watchers(id));
     }
 
     /// A build failed. The list is dropped, because repeating a failing build does not help. The next request for its

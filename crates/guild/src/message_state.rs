@@ -13,8 +13,9 @@ use crate::{
     record::SentNonce,
     slow_mode::SlowMode,
 };
-use guildhall_model::{ChannelId, MessageId};
-use guildhall_stdx::{Instant, heap::Sample};
+use guildhall_model::{ChannelId, MessageId, UserId};
+use guildhall_stdx::{Instant, Now, heap::Sample};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 type Key = (ChannelId, MessageId);
@@ -29,6 +30,17 @@ pub(crate) struct Messages {
     pub nonces: Nonces,
     /// Of messages and of threads: by `Limited`.
     pub slow_mode: [SlowMode; 2],
+}
+
+/// What `Messages` has besides the cache and the store, for another node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MessagesTail {
+    newest: Vec<(ChannelId, MessageId)>,
+    floors: Vec<(ChannelId, MessageId)>,
+    /// With their ages in milliseconds.
+    nonces: Vec<(SentNonce, u64)>,
+    /// Per kind: milliseconds since the last message, and until the end of the wait.
+    waits: [Vec<(ChannelId, UserId, u64, u64)>; 2],
 }
 
 impl Messages {
@@ -125,6 +137,26 @@ impl Messages {
 
     fn is_expired(&self, (channel_id, message_id): Key) -> bool {
         self.floors.get(&channel_id).is_some_and(|floor| message_id < *floor)
+    }
+
+    /// State that does not come from the store.
+    pub fn tail(&self, now: Now) -> MessagesTail {
+        MessagesTail {
+            newest: self.newest.iter().map(|(channel_id, message_id)| (*channel_id, *message_id)).collect(),
+            floors: self.floors.iter().map(|(channel_id, floor)| (*channel_id, *floor)).collect(),
+            nonces: self.nonces.ages(now),
+            waits: self.slow_mode.each_ref().map(|slow_mode| slow_mode.waits(now.instant)),
+        }
+    }
+
+    /// Begins with that of another node.
+    pub fn take_over(&mut self, now: Now, tail: MessagesTail, nonces_max: usize) {
+        self.newest = Arc::new(tail.newest.into_iter().collect());
+        self.floors = tail.floors.into_iter().collect();
+        self.nonces.take_over(now.instant, tail.nonces, nonces_max);
+        for (slow_mode, waits) in self.slow_mode.iter_mut().zip(tail.waits) {
+            slow_mode.take_over(now.instant, waits);
+        }
     }
 
     /// Forgets a deleted channel or thread.

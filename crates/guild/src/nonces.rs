@@ -9,7 +9,7 @@
 use crate::{expiring::Expiring, record::SentNonce};
 use guildhall_model::{ChannelId, MessageId, Nonce, UserId, timestamp_of};
 use guildhall_stdx::{Instant, Now};
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Lifetime of a nonce: five minutes, longer than any client retries.
 pub(crate) const NONCE_MS: u64 = 300_000;
@@ -74,6 +74,36 @@ impl Nonces {
         max: usize,
     ) {
         self.messages.record(now, NonceKey::new(author, channel, nonce), message_id, max);
+    }
+
+    /// Nonces that count, oldest first, with their ages in milliseconds.
+    pub fn ages(&self, now: Now) -> Vec<(SentNonce, u64)> {
+        let sent = |key: &NonceKey, message_id: MessageId| SentNonce {
+            author_id: key.author,
+            channel_id: key.channel,
+            message_id,
+            nonce: match &key.nonce {
+                NonceText::Number(n) => Nonce::Number(*n),
+                NonceText::Text(text) => Nonce::Text(text.clone()),
+            },
+        };
+        let loaded = self.loaded.iter().map(|(key, message_id)| {
+            let age = now.unix.0.saturating_sub(timestamp_of(*message_id).0);
+            (sent(key, *message_id), u64::try_from(age).unwrap_or(0))
+        });
+        let mut all: Vec<_> = loaded.filter(|(_, age)| *age < NONCE_MS).collect();
+        all.sort_by_key(|(_, age)| Reverse(*age));
+        let messages = self.messages.ages(now.instant);
+        all.extend(messages.map(|(age, key, message_id)| (sent(key, *message_id), age)));
+        all
+    }
+
+    /// Begins with those of another node.
+    pub fn take_over(&mut self, now: Instant, ages: Vec<(SentNonce, u64)>, max: usize) {
+        for (SentNonce { author_id, channel_id, message_id, nonce }, age) in ages {
+            self.record(now.before_ms(age), author_id, channel_id, &nonce, message_id, max);
+        }
+        self.sweep(now);
     }
 
     /// Removes expired nonces, or part of them if there are many. Expired nonces never count.

@@ -12,6 +12,8 @@
 
 mod limiter;
 
+pub(crate) use limiter::WaitingPresences;
+
 use limiter::PresenceLimiter;
 
 use crate::{
@@ -56,6 +58,34 @@ impl Presences {
 
     pub fn has_overrides(&self) -> bool {
         !self.overrides.is_empty()
+    }
+
+    /// Presence that a backend shows for a user.
+    pub fn shown(&self, user_id: UserId) -> Option<Arc<Presence>> {
+        self.overrides.get(&user_id).cloned()
+    }
+
+    /// Presences that backends show.
+    pub fn all_shown(&self) -> impl Iterator<Item = (UserId, &Arc<Presence>)> {
+        self.overrides.iter().map(|(user_id, presence)| (*user_id, presence))
+    }
+
+    pub fn set_shown(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) {
+        match presence {
+            Some(presence) => self.overrides.insert(user_id, presence),
+            None => self.overrides.remove(&user_id),
+        };
+    }
+
+    /// Presences that wait for their turn.
+    pub fn waiting(&self) -> WaitingPresences {
+        self.limiter.waiting()
+    }
+
+    /// Begins with those of another node, in place of its own.
+    pub fn take_over(&mut self, now: Now, limits: &GuildLimits, waiting: WaitingPresences) {
+        self.limiter = Self::new(limits).limiter;
+        self.limiter.take_over(now.instant, waiting);
     }
 
     /// Forgets a former member.
@@ -161,10 +191,9 @@ impl Guild {
         }
         self.need_member(user_id)?;
         self.touch();
-        match presence.filter(|presence| presence.status != Status::Offline) {
-            Some(presence) => self.presences.overrides.insert(user_id, presence.clone()),
-            None => self.presences.overrides.remove(&user_id),
-        };
+        let presence = presence.filter(|presence| presence.status != Status::Offline);
+        self.presences.set_shown(user_id, presence.cloned());
+        self.note_shown(user_id);
         self.refresh_presence(now, user_id);
         Ok(())
     }

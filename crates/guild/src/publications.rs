@@ -35,6 +35,19 @@ impl Publications {
         }
     }
 
+    /// Ids that count, oldest first, with their ages in milliseconds.
+    pub fn ages(&self, now: Instant) -> Vec<(PublicationId, u64)> {
+        self.0.ages(now).map(|(age, id, ())| (*id, age)).collect()
+    }
+
+    /// Begins with those of another node.
+    pub fn take_over(&mut self, now: Instant, ages: Vec<(PublicationId, u64)>) {
+        for (id, age) in ages {
+            self.0.record(now.before_ms(age), id, (), PUBLICATIONS_MAX);
+        }
+        self.0.sweep(now);
+    }
+
     /// Removes expired ids, or part of them if there are many.
     pub fn sweep(&mut self, now: Instant) {
         self.0.sweep(now);

@@ -11,6 +11,7 @@ use guildhall_model::{
     Role, RoleId, User, UserId, smallest_id_at, timestamp_of,
 };
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One durable change. A batch of them is committed together or not at all.
@@ -73,7 +74,7 @@ pub struct GuildRecord {
 pub const NONCES_LOADED_MAX: usize = 1_024;
 
 /// A nonce that was stored with its message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SentNonce {
     pub author_id: UserId,
     pub channel_id: ChannelId,

@@ -8,7 +8,8 @@
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{
-    Ban, ChannelId, GuildResource, Invite, InviteCode, MessageId, ResourceKey, ResourceKind, UserId, Webhook, WebhookId,
+    Ban, ChannelId, GuildResource, Invite, InviteCode, MessageId, Pin, ResourceKey, ResourceKind, UserId, Webhook,
+    WebhookId,
 };
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
@@ -42,6 +43,19 @@ impl ResourceIndex {
             }
         }
         all
+    }
+
+    /// All of them, as they are stored.
+    pub fn all(&self) -> impl Iterator<Item = GuildResource> {
+        let bans = self.bans.values().map(|ban| GuildResource::Ban(ban.clone()));
+        let invites = self.invites.values().map(|invite| GuildResource::Invite(invite.clone()));
+        let webhooks = self.webhooks.values().map(|webhook| GuildResource::Webhook(webhook.clone()));
+        let pins = self.pins.iter().flat_map(|(channel_id, pins)| {
+            pins.iter().map(|(message_id, pinned_at)| {
+                GuildResource::Pin(Pin { channel_id: *channel_id, message_id: *message_id, pinned_at: *pinned_at })
+            })
+        });
+        bans.chain(invites).chain(webhooks).chain(pins)
     }
 
     /// Number of resources.

@@ -45,6 +45,24 @@ impl SlowMode {
         self.sweep(now);
     }
 
+    /// Waits that have not ended: milliseconds since the message or thread, and until the end.
+    pub fn waits(&self, now: Instant) -> Vec<(ChannelId, UserId, u64, u64)> {
+        let of = |(key, (sent, until)): (&(ChannelId, UserId), &(Instant, Instant))| {
+            (key.0, key.1, now.ms_since(*sent), until.ms_since(now))
+        };
+        self.waits.iter().map(of).filter(|(.., left)| *left > 0).collect()
+    }
+
+    /// Begins with those of another node.
+    pub fn take_over(&mut self, now: Instant, waits: Vec<(ChannelId, UserId, u64, u64)>) {
+        for (channel, user, since, left) in waits {
+            let until = now.after_ms(left);
+            self.waits.insert((channel, user), (now.before_ms(since), until));
+            self.in_order.insert((until, channel, user));
+        }
+        self.sweep(now);
+    }
+
     /// Removes waits that have ended, or part of them if there are many: ten thousand may end in the same second.
     /// Ended waits never count.
     pub fn sweep(&mut self, now: Instant) {

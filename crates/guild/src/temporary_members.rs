@@ -46,6 +46,41 @@ impl TemporaryMembers {
         all
     }
 
+    /// All of them, as they are stored.
+    pub fn all(&self) -> impl Iterator<Item = GuildResource> {
+        self.members.keys().map(|user_id| GuildResource::TemporaryMember(*user_id))
+    }
+
+    /// Milliseconds until each is checked; none: there is no need to. Loaded members have no time before the first
+    /// timer.
+    pub fn waits(&self, now: Now) -> Vec<(UserId, Option<u64>)> {
+        let wait = |at: Instant| if at == NOT_YET { LOADED_MS } else { at.ms_since(now.instant) };
+        self.members.iter().map(|(user_id, at)| (*user_id, at.map(wait))).collect()
+    }
+
+    /// Continues the waits of another node.
+    pub fn take_over(&mut self, now: Now, waits: Vec<(UserId, Option<u64>)>) {
+        for (user_id, wait) in waits {
+            match wait {
+                Some(wait) => self.set_timer(user_id, now.instant.after_ms(wait.max(1))),
+                None => {
+                    self.cancel_timer(user_id);
+                    self.members.insert(user_id, None);
+                }
+            }
+        }
+        self.arm(now);
+    }
+
+    /// Adds or removes one as another node did.
+    pub fn follow(&mut self, user_id: UserId, is_here: bool) {
+        self.cancel_timer(user_id);
+        match is_here {
+            true => drop(self.members.entry(user_id).or_default()),
+            false => drop(self.members.remove(&user_id)),
+        }
+    }
+
     pub fn due_at(&self) -> Option<Instant> {
         self.due_at
     }

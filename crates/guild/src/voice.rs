@@ -77,6 +77,19 @@ impl VoiceTable {
         self.by_channel.get(&channel_id).map_or(0, BTreeSet::len)
     }
 
+    /// State of a user, and the session that is connected.
+    pub fn place(&self, user_id: UserId) -> Option<(VoiceEntry, Option<SessionKey>)> {
+        Some((self.entries.get(user_id)?.clone(), self.sessions.get(&user_id).copied()))
+    }
+
+    /// Replaces the state of a user as another node has it.
+    pub fn set_place(&mut self, user_id: UserId, place: Option<(VoiceEntry, Option<SessionKey>)>) {
+        match place {
+            Some((entry, session)) => self.insert(entry, session),
+            None => drop(self.remove(user_id)),
+        }
+    }
+
     fn remove(&mut self, user_id: UserId) -> Option<VoiceEntry> {
         let entry = self.entries.remove(user_id)?;
         self.sessions.remove(&user_id);
@@ -159,6 +172,7 @@ impl Guild {
         let state = Arc::new(state);
         let Some(member) = self.member(state.user_id) else { return };
         self.voice.insert(VoiceEntry { state: state.clone(), member }, session);
+        self.note_voice(state.user_id);
         self.publish_voice(before, &state);
     }
 
@@ -190,6 +204,7 @@ impl Guild {
     /// Disconnects a user, if connected.
     pub(crate) fn leave_voice(&mut self, user_id: UserId) {
         let Some(entry) = self.voice.remove(user_id) else { return };
+        self.note_voice(user_id);
         let before = entry.state.channel_id;
         let state = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(&entry.state) });
         self.publish_voice(before, &state);

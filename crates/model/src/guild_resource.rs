@@ -59,7 +59,7 @@ pub struct Pin {
 }
 
 /// One stored resource of a guild.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GuildResource {
     Ban(Arc<Ban>),
     Invite(Arc<Invite>),
@@ -73,7 +73,7 @@ pub enum GuildResource {
 }
 
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ResourceKind {
     /// Keyed by user id.
@@ -93,7 +93,7 @@ pub enum ResourceKind {
 }
 
 /// Key of a resource within its guild.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceKey {
     pub kind: ResourceKind,
     /// Below 2⁶³. For invites and webhooks it is unique across guilds.

@@ -25,6 +25,7 @@ enum Own {
     ResetRelay,
     Release,
     ForgetRelays,
+    Handoff,
 }
 
 /// The number of a worker's message type.
@@ -48,6 +49,7 @@ impl Kind {
             Input::Reset { .. } => Self(Own::ResetRelay as usize),
             Input::Release => Self(Own::Release as usize),
             Input::ForgetRelays(_) => Self(Own::ForgetRelays as usize),
+            Input::Handoff(_) => Self(Own::Handoff as usize),
             Input::Relay(message) => Self(relays + ToGuildKind::from(message) as usize),
             Input::Command(ask) => Self(relays + ToGuildKind::VARIANTS.len() + ask.command.kind()),
         }

@@ -165,6 +165,11 @@ pub(crate) struct LoadedGuilds<'a> {
 }
 
 impl LoadedGuilds<'_> {
+    /// Guilds in memory that relays are subscribed to.
+    pub(crate) fn subscribed(&self) -> Vec<GuildId> {
+        self.hosts.iter().filter(|(_, host)| host.has_relays()).map(|(guild_id, _)| *guild_id).collect()
+    }
+
     /// The busiest guilds, at most `limit`.
     pub(crate) fn busiest(&self, limit: usize) -> GuildAccounts {
         let loaded = self.hosts.iter().filter(|(_, host)| host.guild().is_some_and(|guild| !guild.is_direct()));

@@ -14,9 +14,12 @@
 //! Not here    threads and timers (`worker`), the store (`jobs`), the guild itself (`guildhall-guild`).
 
 mod absent;
+mod handoff;
 mod live;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use handoff::{Frozen, HandoffStep, TakenOver};
 
 use crate::{
     RelaySink,
@@ -34,6 +37,7 @@ use guildhall_guild_protocol::{RelayId, RelayMessage, RelayOutput, RelayStreams,
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
 use guildhall_stdx::{Instant, Now};
 use guildhall_store::{GuildEpoch, StoreError};
+use handoff::Handoff;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     error::Error,
@@ -123,6 +127,11 @@ pub(crate) struct GuildHost {
     epoch: Option<GuildEpoch>,
     /// Another node serves the guild from now on: it is not loaded again unless an input comes.
     is_released: bool,
+    handoff: Handoff,
+    /// A guild that arrived while a load, or commits of an earlier owner, were under way here.
+    taken: Option<TakenOver>,
+    /// A load was asked for, and has not ended.
+    is_loading: bool,
     /// When the worker will call `handle_timer`.
     pub(crate) armed_at: Option<Instant>,
     /// The worker visits this host before it sleeps.
@@ -144,6 +153,11 @@ impl GuildHost {
     /// A host whose guild has to be loaded.
     pub(crate) fn new(cx: &mut Context<'_>, guild_id: GuildId) -> Self {
         cx.loads.push_back(guild_id);
+        Self { is_loading: true, ..Self::arriving(cx, guild_id) }
+    }
+
+    /// A host whose guild arrives from another node.
+    pub(crate) fn arriving(cx: &mut Context<'_>, guild_id: GuildId) -> Self {
         Self {
             guild_id,
             state: HostState::Loading,
@@ -164,6 +178,9 @@ impl GuildHost {
             failures_count: 0,
             epoch: None,
             is_released: false,
+            handoff: Handoff::None,
+            taken: None,
+            is_loading: false,
             armed_at: None,
             is_touched: false,
             tally: GuildTally::default(),
@@ -218,6 +235,9 @@ impl GuildHost {
     /// The deadline passed; harmless at other times.
     pub(crate) fn handle_timer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now.instant;
+        if self.is_frozen() {
+            return;
+        }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
             for relay in mem::take(&mut self.lagging) {
@@ -242,9 +262,12 @@ impl GuildHost {
 
     /// When `handle_timer` has something to do.
     pub(crate) fn deadline(&self, limits: &NodeLimits) -> Option<Instant> {
+        if self.is_frozen() {
+            return None;
+        }
         let state_deadline = match &self.state {
             HostState::Live(guild) => {
-                let timer = guild.next_deadline().filter(|_| self.takes_inputs());
+                let timer = guild.next_deadline().filter(|_| self.takes_timers());
                 let timer = timer.map(|at| self.timers_held_until.map_or(at, |until| at.max(until)));
                 let idle = self.used_at.after_ms(limits.guild_idle_ms);
                 Some(timer.map_or(idle, |timer| timer.min(idle)))
@@ -282,13 +305,20 @@ impl GuildHost {
 
     /// Whether it is a direct message without waiting inputs: unloading it only costs the time to load it again.
     pub(crate) fn is_idle_direct(&self) -> bool {
-        matches!(&self.state, HostState::Live(guild) if guild.is_direct() && guild.is_idle()) && self.is_quiet()
+        !self.is_handed_over()
+            && matches!(&self.state, HostState::Live(guild) if guild.is_direct() && guild.is_idle())
+            && self.is_quiet()
     }
 
     /// Unloads the guild before its idle time is over.
     pub(crate) fn unload(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
         self.state = HostState::Evictable;
+    }
+
+    /// Whether the guild is in memory and relays are subscribed.
+    pub(crate) fn has_relays(&self) -> bool {
+        self.guild().is_some() && !self.streams.is_empty()
     }
 
     /// Whether relays of a node are subscribed, or have inputs that wait.
@@ -302,6 +332,13 @@ impl GuildHost {
         let before = self.waiting.len();
         self.waiting.retain(|input| !is_of_node(input, node));
         cx.done_inputs.extend(std::iter::repeat_n(self.guild_id, before - self.waiting.len()));
+        if !self.hold_forgotten(node) {
+            self.forget_subscribed(cx, node);
+        }
+    }
+
+    /// Ends the subscriptions of a node's relays. Inputs that wait are of later ones.
+    fn forget_subscribed(&mut self, cx: &mut Context<'_>, node: u8) {
         for (relay, epoch) in self.streams.subscribed() {
             if relay.partition.node() == node {
                 self.forget_relay(cx, relay, epoch);
@@ -332,7 +369,7 @@ impl GuildHost {
                     self.refuse(cx, answer, Refusal::Unavailable);
                 }
                 Input::Relay(_) | Input::Reset { .. } => cx.done_inputs.push(self.guild_id),
-                Input::Release | Input::ForgetRelays(_) => {}
+                Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {}
             }
         }
         self.is_released = true;
@@ -357,15 +394,27 @@ impl GuildHost {
 
     fn takes_inputs(&self) -> bool {
         match self.state {
-            HostState::Live(_) => !self.is_deleting && !self.pipeline.is_full(),
+            HostState::Live(_) => self.takes_timers() && !self.is_freezing(),
             HostState::Absent | HostState::Backoff(_) => self.retry_at.is_none(),
             HostState::Loading | HostState::AwaitingCommits | HostState::Evictable => false,
         }
     }
 
+    /// Whether the guild's own timers run, also while it is about to stop.
+    fn takes_timers(&self) -> bool {
+        !self.is_deleting && !self.pipeline.is_full() && !self.is_frozen()
+    }
+
     /// Handles waiting inputs until the guild cannot take the next one.
     fn advance(&mut self, cx: &mut Context<'_>) {
+        self.try_freeze(cx);
         loop {
+            if matches!(self.state, HostState::AwaitingCommits)
+                && self.pipeline.is_empty()
+                && let Some(taken) = self.taken.take()
+            {
+                return self.install(cx, taken);
+            }
             if matches!(self.state, HostState::AwaitingCommits) && self.pipeline.is_empty() {
                 if self.is_released && self.waiting.is_empty() {
                     self.state = HostState::Evictable;
@@ -485,7 +534,7 @@ fn is_of_node(input: &Input, node: u8) -> bool {
     match input {
         Input::Relay(message) => message.relay().partition.node() == node,
         Input::Reset { relay, .. } => relay.partition.node() == node,
-        Input::Command(_) | Input::Create(..) | Input::Release | Input::ForgetRelays(_) => false,
+        Input::Command(_) | Input::Create(..) | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => false,
     }
 }
 

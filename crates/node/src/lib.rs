@@ -46,8 +46,8 @@ mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{
-    ClusterKey, ClusterReport, JoinError, Membership, MembershipOptions, MovedSessions, NodeReport, OpenReceipt,
-    PeerQuestion,
+    ClusterKey, ClusterReport, HandoffFault, HandoffFigures, HandoffReport, JoinError, Leave, Membership,
+    MembershipOptions, MovedSessions, NodeReport, OpenReceipt, PeerQuestion,
 };
 pub use commits::CommitStats;
 pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};
@@ -58,7 +58,7 @@ pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{KeyFault, TokenFault};
-pub use relay_sink::{Clock, RelaySink};
+pub use relay_sink::{Clock, RelaySink, Unhandled};
 pub use request_trace::{carry_trace, log_span, traced};
 pub use reservations::{Reservation, external_id_name};
 pub use retention::{Retention, RetentionCounts};
@@ -71,7 +71,7 @@ pub use writes::WritesStopped;
 use accounts::worker_account;
 use announcements::Announcements;
 use canaries::CanaryCounters;
-use cluster::ClusterSink;
+use cluster::{ClusterSink, Standbys};
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
@@ -270,6 +270,8 @@ impl Node {
             accounts.push(account);
         }
         if let Some(membership) = &membership {
+            let standbys = Standbys { store: store.clone(), ids: ids.clone(), limits: limits.guild.clone() };
+            membership.take_handoffs(standbys);
             membership.start(mailboxes.clone(), directory.clone(), local);
         }
         let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));

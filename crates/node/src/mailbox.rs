@@ -9,7 +9,7 @@
 //!             Reports need no permits: each belongs to one job, and the worker bounds jobs. `LOOKS_MAX` looks: past it
 //!             they are dropped, and the caller gets no answer.
 
-use crate::{guild_account::LoadedGuilds, jobs::Report, request_trace::CommandTrace};
+use crate::{guild_account::LoadedGuilds, guild_host::HandoffStep, jobs::Report, request_trace::CommandTrace};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::GuildId;
@@ -57,6 +57,8 @@ pub(crate) enum Input {
     },
     /// Another node serves the guild from now on. Needs no permit.
     Release,
+    /// A step of the guild's hand-off. Needs no permit.
+    Handoff(HandoffStep),
     /// For all guilds of the worker: forget the relays of this node, with their sessions. Needs no permit.
     ForgetRelays(u8),
 }
@@ -134,6 +136,11 @@ impl Mailbox {
     /// The worker's guilds forget the relays of a node, after the inputs that have arrived.
     pub(crate) fn forget_relays(&self, node: u8) {
         self.push_control(GuildId::new(0), Input::ForgetRelays(node));
+    }
+
+    /// The worker takes a step of a guild's hand-off, after the inputs that have arrived.
+    pub(crate) fn hand_over(&self, guild_id: GuildId, step: HandoffStep) {
+        self.push_control(guild_id, Input::Handoff(step));
     }
 
     fn push_control(&self, guild_id: GuildId, control: Input) {

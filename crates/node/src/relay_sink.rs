@@ -1,5 +1,6 @@
 //! Relay sink: the partitions' mailboxes and the clock, as the node uses them.
 
+use crate::mailbox::Input;
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::DirectoryChange;
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
@@ -7,6 +8,9 @@ use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+
+/// An input that a guild has not handled.
+pub struct Unhandled(pub(crate) Input);
 
 /// Where guilds' messages to relays go. Implemented by whatever runs the partitions.
 pub trait RelaySink: Send + Sync + 'static {
@@ -91,6 +95,11 @@ pub trait RelaySink: Send + Sync + 'static {
     fn is_releasing(&self, guild_id: GuildId) -> bool {
         let _ = guild_id;
         false
+    }
+
+    /// The guild's worker has handed a guild over: these inputs it has not handled. Must not wait.
+    fn gave_up(&self, guild_id: GuildId, inputs: Vec<Unhandled>) {
+        let _ = (guild_id, inputs);
     }
 
     /// The guild's worker has handled a release.

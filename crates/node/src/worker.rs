@@ -12,7 +12,7 @@ use crate::{
     canaries::CanaryCounters,
     directory::Directory,
     guild_account::LoadedGuilds,
-    guild_host::{Context, GuildHost},
+    guild_host::{Context, GuildHost, HandoffStep},
     ids::Origins,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
@@ -41,6 +41,16 @@ pub(crate) struct Worker {
     pub(crate) canaries: Arc<CanaryCounters>,
     /// Told when the worker panics outside of a guild.
     pub(crate) failure: Arc<Notify>,
+}
+
+/// Whether a guild gets a host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Make {
+    No,
+    /// Its guild has to be loaded.
+    ToLoad,
+    /// Its guild comes from another node.
+    Arriving,
 }
 
 struct Guilds {
@@ -107,15 +117,16 @@ impl Worker {
                 guilds.loading_count -= 1;
             }
             let kind = Kind::of_report(&end);
-            self.with_host(guilds, guild_id, false, (kind, &mut timer), |host, cx| host.handle_report(cx, end));
+            self.with_host(guilds, guild_id, Make::No, (kind, &mut timer), |host, cx| host.handle_report(cx, end));
         }
         for (guild_id, input) in batch.inputs {
             let kind = Kind::of_input(&input);
             match input {
                 Input::Release => {
-                    self.with_host(guilds, guild_id, false, (kind, &mut timer), |host, cx| host.release(cx));
+                    self.with_host(guilds, guild_id, Make::No, (kind, &mut timer), |host, cx| host.release(cx));
                     self.relays.released(guild_id);
                 }
+                Input::Handoff(step) => self.hand_over(guilds, guild_id, step, kind, &mut timer),
                 Input::ForgetRelays(node) => self.forget_relays(guilds, node, kind, &mut timer),
                 // Otherwise a host would claim the guild from its new owner. A sender that is dropped answers
                 // `Unavailable`.
@@ -125,14 +136,16 @@ impl Worker {
                     timer.handled(kind);
                 }
                 input => {
-                    self.with_host(guilds, guild_id, true, (kind, &mut timer), |host, cx| host.handle_input(cx, input));
+                    self.with_host(guilds, guild_id, Make::ToLoad, (kind, &mut timer), |host, cx| {
+                        host.handle_input(cx, input)
+                    });
                 }
             }
         }
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
             guilds.timers.pop_first();
-            self.with_host(guilds, guild_id, false, (Kind::TIMER, &mut timer), |host, cx| {
+            self.with_host(guilds, guild_id, Make::No, (Kind::TIMER, &mut timer), |host, cx| {
                 host.armed_at = None;
                 host.handle_timer(cx);
             });
@@ -156,12 +169,35 @@ impl Worker {
         }
     }
 
+    /// A step of a hand-off. Only an arriving guild needs a host.
+    fn hand_over(
+        &self,
+        guilds: &mut Guilds,
+        guild_id: GuildId,
+        step: HandoffStep,
+        kind: Kind,
+        timer: &mut LoopTimer<'_>,
+    ) {
+        let has_host = guilds.hosts.contains_key(&guild_id);
+        match step {
+            HandoffStep::GiveUp if !has_host => {
+                self.relays.gave_up(guild_id, Vec::new());
+                timer.handled(kind);
+            }
+            HandoffStep::TakeOver(_) if self.relays.is_releasing(guild_id) => drop(timer.handled(kind)),
+            step => {
+                let make = if matches!(step, HandoffStep::TakeOver(_)) { Make::Arriving } else { Make::No };
+                self.with_host(guilds, guild_id, make, (kind, timer), |host, cx| host.handle_handoff(cx, step));
+            }
+        }
+    }
+
     /// Another node has left, or lost messages: guilds forget its relays. Costs a step per loaded guild.
     fn forget_relays(&self, guilds: &mut Guilds, node: u8, kind: Kind, timer: &mut LoopTimer<'_>) {
         let with_relays: Vec<GuildId> =
             guilds.hosts.iter().filter(|(_, host)| host.has_node_relays(node)).map(|(id, _)| *id).collect();
         for guild_id in with_relays {
-            self.with_host(guilds, guild_id, false, (kind, timer), |host, cx| host.forget_relays(cx, node));
+            self.with_host(guilds, guild_id, Make::No, (kind, timer), |host, cx| host.forget_relays(cx, node));
         }
     }
 
@@ -170,7 +206,7 @@ impl Worker {
         &self,
         guilds: &mut Guilds,
         guild_id: GuildId,
-        make: bool,
+        make: Make,
         (kind, timer): (Kind, &mut LoopTimer<'_>),
         work: impl FnOnce(&mut GuildHost, &mut Context<'_>),
     ) {
@@ -189,9 +225,12 @@ impl Worker {
         };
         let host = match guilds.hosts.get_mut(&guild_id) {
             Some(host) => host,
-            None if make => {
+            None if make == Make::ToLoad => {
                 self.relays.in_use(guild_id);
                 guilds.hosts.entry(guild_id).or_insert(GuildHost::new(&mut cx, guild_id))
+            }
+            None if make == Make::Arriving => {
+                guilds.hosts.entry(guild_id).or_insert(GuildHost::arriving(&mut cx, guild_id))
             }
             // Forgotten since.
             None => {
@@ -214,13 +253,13 @@ impl Worker {
         } else if guilds.idle_directs.len() < self.limits.idle_directs_max || guilds.idle_directs.contains(&guild_id) {
             guilds.idle_directs.insert(guild_id);
         } else {
-            self.with_host(guilds, guild_id, false, (Kind::UNLOAD, timer), |host, cx| host.unload(cx));
+            self.with_host(guilds, guild_id, Make::No, (Kind::UNLOAD, timer), |host, cx| host.unload(cx));
         }
     }
 
     /// After a host was used: begins its commit, sets its timer, or drops it.
     fn finish_turn(&self, guilds: &mut Guilds, guild_id: GuildId, timer: &mut LoopTimer<'_>) {
-        self.with_host(guilds, guild_id, false, (Kind::BEGIN_COMMIT, timer), |host, cx| host.begin_commit(cx));
+        self.with_host(guilds, guild_id, Make::No, (Kind::BEGIN_COMMIT, timer), |host, cx| host.begin_commit(cx));
         self.keep_few_directs(guilds, guild_id, timer);
         let Some(host) = guilds.hosts.get_mut(&guild_id) else { return };
         host.is_touched = false;

@@ -17,6 +17,12 @@ impl Instant {
         Self(self.0.saturating_add(ms))
     }
 
+    /// This instant minus `ms` milliseconds; saturates.
+    #[must_use]
+    pub fn before_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub(ms))
+    }
+
     /// Milliseconds since `earlier`; 0 if `earlier` is later.
     #[must_use]
     pub fn ms_since(self, earlier: Self) -> u64 {

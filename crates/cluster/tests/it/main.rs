@@ -3,6 +3,7 @@
 mod commands;
 mod events;
 mod examples;
+mod handoff;
 mod ledger;
 mod malformed;
 mod messages;

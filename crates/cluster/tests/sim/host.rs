@@ -51,6 +51,26 @@ pub enum Input {
     Reset { relay: RelayId, epoch: u32 },
     Release,
     ForgetRelays(u8),
+    Freeze,
+    Stay,
+    GiveUp,
+    TakeOver { moved: Moved, epoch: u64, forget: Vec<u8> },
+}
+
+/// An input that a guild has not handled.
+pub enum Waiting {
+    Command(Origin, RequestId),
+    Relay(ToGuild),
+    Reset { relay: RelayId, epoch: u32 },
+}
+
+/// State of a guild that is handed over.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    len: u64,
+    last: RequestId,
+    relays: BTreeMap<RelayId, Subscriber>,
+    streams: RelayStreams,
 }
 
 pub enum Report {
@@ -71,6 +91,8 @@ pub enum Committed {
 pub enum HostOutput {
     Load,
     Commit(u64, Vec<RequestId>),
+    Frozen(Moved),
+    GaveUp(Vec<Waiting>),
     /// What became of a request. False: `Unavailable`.
     Answer(Origin, RequestId, bool),
     Fenced,
@@ -84,6 +106,7 @@ pub trait Sink {
     fn is_releasing(&self, guild_id: GuildId) -> bool;
 }
 
+#[derive(Clone, Debug)]
 struct Subscriber {
     epoch: u32,
     is_cut: bool,
@@ -101,6 +124,13 @@ struct Unit {
     relay: Vec<RelayOutput>,
     answers: Vec<(Origin, RequestId)>,
     is_uncommitted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freeze {
+    None,
+    Wanted,
+    Frozen,
 }
 
 enum State {
@@ -132,6 +162,14 @@ pub struct Host {
     pub is_hasty: bool,
     /// Sends a relay that begins again what was meant for it before, to see that the checker notices.
     pub keeps_units: bool,
+    freeze: Freeze,
+    /// Nodes whose relays were gone while it was frozen.
+    forgotten: Vec<u8>,
+    /// Hands over what is not committed, to see that the checker notices.
+    pub freezes_early: bool,
+    /// A guild that arrived while this one is loaded or drained.
+    arrived: Option<(Moved, u64, Vec<u8>)>,
+    is_loading: bool,
 }
 
 impl Guild {
@@ -193,6 +231,11 @@ impl Guild {
 
 impl Host {
     pub fn new(guild_id: GuildId, now: u64, idle_ms: u64) -> Self {
+        Self { outputs: vec![HostOutput::Load], is_loading: true, ..Self::arriving(guild_id, now, idle_ms) }
+    }
+
+    /// A host whose guild arrives from another node.
+    pub fn arriving(guild_id: GuildId, now: u64, idle_ms: u64) -> Self {
         Self {
             used_at: now,
             idle_ms,
@@ -207,9 +250,14 @@ impl Host {
             epoch: None,
             is_released: false,
             failures_count: 0,
-            outputs: vec![HostOutput::Load],
+            outputs: Vec::new(),
             is_hasty: false,
             keeps_units: false,
+            freeze: Freeze::None,
+            forgotten: Vec::new(),
+            freezes_early: false,
+            arrived: None,
+            is_loading: false,
         }
     }
 
@@ -218,6 +266,9 @@ impl Host {
     }
 
     pub fn deadline(&self) -> Option<u64> {
+        if self.freeze == Freeze::Frozen {
+            return None;
+        }
         let state = match &self.state {
             State::Backoff(at) => Some(*at),
             State::Live(guild) if guild.relays.is_empty() => Some(self.used_at + self.idle_ms),
@@ -227,6 +278,24 @@ impl Host {
     }
 
     pub fn handle_input(&mut self, now: u64, sink: &mut impl Sink, input: Input) {
+        match input {
+            Input::Freeze => {
+                if matches!(self.state, State::Live(_)) {
+                    self.freeze = Freeze::Wanted;
+                }
+                return self.advance(now, sink);
+            }
+            Input::Stay => return self.stay(now, sink),
+            Input::GiveUp => return self.give_up(now, sink),
+            Input::TakeOver { moved, epoch, forget } => {
+                self.arrived = Some((moved, epoch, forget));
+                if !self.is_loading && !matches!(self.state, State::Draining) {
+                    self.take_over(now, sink);
+                }
+                return self.advance(now, sink);
+            }
+            _ => {}
+        }
         self.used_at = now;
         self.waiting.push_back(input);
         if matches!(self.state, State::Evictable) {
@@ -257,7 +326,62 @@ impl Host {
         self.advance(now, sink);
     }
 
+    // ── hand-offs ────────────────────────────────────────────────────────────────────────────────
+
+    fn try_freeze(&mut self) {
+        if self.freeze != Freeze::Wanted {
+            return;
+        }
+        let State::Live(guild) = &self.state else { return };
+        if self.units.is_empty() || self.freezes_early {
+            self.freeze = Freeze::Frozen;
+            let Guild { len, last, relays } = guild;
+            let (len, last) = (*len, *last);
+            let moved = Moved { len, last, relays: relays.clone(), streams: self.streams.clone() };
+            self.outputs.push(HostOutput::Frozen(moved));
+        }
+    }
+
+    fn stay(&mut self, now: u64, sink: &mut impl Sink) {
+        self.freeze = Freeze::None;
+        for node in mem::take(&mut self.forgotten) {
+            self.forget_subscribed(now, sink, node);
+        }
+        self.advance(now, sink);
+    }
+
+    fn give_up(&mut self, now: u64, sink: &mut impl Sink) {
+        let waiting = mem::take(&mut self.waiting).into_iter().filter_map(|input| match input {
+            Input::Command(origin, request) => Some(Waiting::Command(origin, request)),
+            Input::Relay(message) => Some(Waiting::Relay(message)),
+            Input::Reset { relay, epoch } => Some(Waiting::Reset { relay, epoch }),
+            _ => None,
+        });
+        self.outputs.push(HostOutput::GaveUp(waiting.collect()));
+        self.release(now, sink);
+    }
+
+    fn take_over(&mut self, now: u64, sink: &mut impl Sink) {
+        let Some((moved, epoch, forget)) = self.arrived.take() else { return };
+        self.forget_guild();
+        let Moved { len, last, relays, streams } = moved;
+        (self.streams, self.epoch, self.is_released, self.failures_count) = (streams, Some(epoch), false, 0);
+        (self.freeze, self.used_at) = (Freeze::None, now);
+        for relay in self.streams.broken() {
+            self.lagging.insert(relay);
+            self.retry_at.get_or_insert(now + RELAY_RETRY_MS);
+        }
+        self.state = State::Live(Guild { len, last, relays });
+        for node in forget {
+            self.forget_subscribed(now, sink, node);
+        }
+    }
+
     fn loaded(&mut self, now: u64, sink: &mut impl Sink, loaded: Option<(u64, u64, RequestId)>) {
+        self.is_loading = false;
+        if self.arrived.is_some() {
+            return self.take_over(now, sink);
+        }
         if let Some((epoch, ..)) = loaded {
             self.epoch = Some(epoch);
         }
@@ -287,6 +411,7 @@ impl Host {
             return self.down(now);
         }
         self.state = State::Loading;
+        self.is_loading = true;
         self.outputs.push(HostOutput::Load);
     }
 
@@ -309,6 +434,7 @@ impl Host {
     fn abandon(&mut self) {
         if let State::Live(_) = self.state {
             self.state = State::Draining;
+            self.freeze = Freeze::None;
         }
     }
 
@@ -320,6 +446,9 @@ impl Host {
     }
 
     pub fn handle_timer(&mut self, now: u64, sink: &mut impl Sink) {
+        if self.freeze == Freeze::Frozen {
+            return;
+        }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
             for relay in mem::take(&mut self.lagging) {
@@ -366,6 +495,14 @@ impl Host {
             Input::Reset { relay, .. } => relay.partition.node() != node,
             _ => true,
         });
+        if self.freeze == Freeze::Frozen {
+            self.forgotten.push(node);
+        } else {
+            self.forget_subscribed(now, sink, node);
+        }
+    }
+
+    fn forget_subscribed(&mut self, now: u64, sink: &mut impl Sink, node: u8) {
         for (relay, epoch) in self.streams.subscribed() {
             if relay.partition.node() == node {
                 self.forget_relay(now, sink, relay, epoch);
@@ -409,7 +546,11 @@ impl Host {
     }
 
     fn advance(&mut self, now: u64, sink: &mut impl Sink) {
+        self.try_freeze();
         loop {
+            if matches!(self.state, State::Draining) && self.units.is_empty() && self.arrived.is_some() {
+                self.take_over(now, sink);
+            }
             if matches!(self.state, State::Draining) && self.units.is_empty() {
                 if self.is_released && self.waiting.is_empty() {
                     self.state = State::Evictable;
@@ -419,7 +560,7 @@ impl Host {
                 }
             }
             let takes_inputs = match self.state {
-                State::Live(_) => true,
+                State::Live(_) => self.freeze == Freeze::None,
                 State::Backoff(_) => self.retry_at.is_none(),
                 State::Loading | State::Draining | State::Evictable => false,
             };
@@ -478,7 +619,12 @@ impl Host {
                 self.streams.lost(relay);
                 self.pass_to_guild(now, sink, &message);
             }
-            Input::Release | Input::ForgetRelays(_) => unreachable!("the worker handles them"),
+            Input::Release
+            | Input::ForgetRelays(_)
+            | Input::Freeze
+            | Input::Stay
+            | Input::GiveUp
+            | Input::TakeOver { .. } => unreachable!("they do not wait"),
         }
         Ok(())
     }

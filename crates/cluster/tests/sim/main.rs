@@ -48,6 +48,7 @@ fn seeds_run_clean() {
                 total.taken += summary.taken;
                 total.without_lease += summary.without_lease;
                 total.revocations += summary.revocations;
+                total.handed_over += summary.handed_over;
             }
             Err(problem) => failed.push(problem),
         }
@@ -118,6 +119,9 @@ fn sabotage_is_caught() {
         InjectedFault::RevokesThenDeletes,
         InjectedFault::RetryFindsNothing,
         InjectedFault::TellsUnwatched,
+        InjectedFault::FreezesEarly,
+        InjectedFault::ForgetsWaiting,
+        InjectedFault::StaysUnsure,
     ] {
         is_caught(sabotage);
     }

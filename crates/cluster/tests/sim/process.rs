@@ -2,12 +2,13 @@
 //! frames, the keeper of the lease, a worker for the guilds and a partition for the relays.
 
 mod credentials;
+mod handoff;
 
 pub use credentials::AGAIN_AFTER_MS;
 
 use crate::{
     accounts::{ACCOUNTS, AccountEvent, Cache, Change, IDS, Reader, report},
-    host::{Host, HostOutput, Input, Report, Sink},
+    host::{Host, HostOutput, Input, Moved, Report, Sink},
     relay::Relay,
     stores::{Key, KvOp, KvResult, Value},
     tokens::TokenEvent,
@@ -17,13 +18,15 @@ use bytes::Bytes;
 use credentials::Credentials;
 use guildhall_bus::{self as bus, Incoming, IncomingLimits, Outgoing, SenderId, StreamId};
 use guildhall_cluster::{
-    Cluster, GuildInput, Incarnation, Lease, NodeNumber, NodeRecord, NodeState, Origin, Output, OwnerOp, OwnerResult,
-    PeerMessage, Pushed, RelayPlace, Renewal, RequestId,
+    Cluster, GuildInput, Incarnation, Lease, NodeNumber, NodeRecord, NodeState, Origin, Output, OwnerOp, OwnerRecord,
+    OwnerResult, PeerMessage, Pushed, RelayPlace, Renewal, RequestId,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::GuildId;
 use guildhall_stdx::Instant;
+pub use handoff::HandoffEvent;
+use handoff::{Arrives, Leaves};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     mem,
@@ -133,6 +136,8 @@ pub enum Keeping {
 pub enum Waiter {
     Keeper(Keeping),
     Owner(GuildId, OwnerOp),
+    /// A hand-off that names the new owner; what was to be written.
+    Naming(GuildId, Option<OwnerRecord>),
 }
 
 /// Borrowed parts of the process, used while the worker sends.
@@ -242,6 +247,10 @@ pub struct Process {
     is_slow: bool,
     /// A guild whose relays are not reset now, to see that the checker notices.
     unreset: Option<GuildId>,
+    leaves: BTreeMap<GuildId, Leaves>,
+    arrives: BTreeMap<GuildId, Arrives>,
+    /// Standbys with their epochs.
+    ready: BTreeMap<GuildId, (Moved, u64)>,
 }
 
 impl Process {
@@ -281,6 +290,9 @@ impl Process {
             timer_at: None,
             is_slow,
             unreset: None,
+            leaves: BTreeMap::new(),
+            arrives: BTreeMap::new(),
+            ready: BTreeMap::new(),
         };
         process.machine.set_owner_idle(core.owner_idle_ms);
         process.with(core, |machine, now| machine.set_serving(now, true));
@@ -291,6 +303,9 @@ impl Process {
         core.soon(slot, Event::Client);
         core.soon(slot, Event::Account(AccountEvent::Client));
         core.soon(slot, Event::Token(Box::new(TokenEvent::Client)));
+        if core.has_handoffs {
+            core.soon(slot, Event::Handoff(HandoffEvent::Wanted));
+        }
         process.start_credentials(core);
         for _ in 0..3 {
             core.soon(slot, Event::Churn);
@@ -308,6 +323,10 @@ impl Process {
 
     fn with<R>(&mut self, core: &mut Core, input: impl FnOnce(&mut Cluster, Instant) -> R) -> R {
         let now = self.instant(core);
+        // As the driver's D2.
+        if self.machine.is_serving() && !self.lease.is_valid(now) && core.sabotage != InjectedFault::NoFencing {
+            self.machine.set_serving(now, false);
+        }
         let result = input(&mut self.machine, now);
         while let Some(output) = self.machine.poll_output() {
             self.carry_out(core, now, output);
@@ -323,6 +342,9 @@ impl Process {
     }
 
     fn carry_out(&mut self, core: &mut Core, now: Instant, output: Output) {
+        if core.is_traced() {
+            self.trace_output(core, &output);
+        }
         match output {
             Output::Send { message: PeerMessage::ToGuild { guild_id, input: GuildInput::Reset { .. } }, .. }
             | Output::ToGuild { guild_id, input: GuildInput::Reset { .. }, .. }
@@ -388,7 +410,32 @@ impl Process {
             }
             Output::Answer { request, answer } => core.answered(request, answer.is_ok()),
             Output::Changed(changes) => self.cache.apply(&changes),
+            Output::GiveUp { guild_id } => self.post(core, guild_id, Input::GiveUp),
+            Output::Claim { guild_id } => self.claim(core, guild_id),
+            Output::Serve { guild_id, forget } => self.serve(core, guild_id, &forget),
+            Output::Drop { guild_id } => drop(self.ready.remove(&guild_id)),
             Output::Users(..) | Output::Joined { .. } | Output::UserChanged(_) => {}
+        }
+    }
+
+    /// What matters for owners and resets.
+    fn trace_output(&self, core: &mut Core, output: &Output) {
+        let is_shown = match output {
+            Output::Send { message, .. } => match message {
+                PeerMessage::ToRelays { .. } | PeerMessage::Changed(_) | PeerMessage::Answer { .. } => false,
+                PeerMessage::ToGuild { input, .. } => matches!(input, GuildInput::Reset { .. } | GuildInput::Relay(_)),
+                _ => true,
+            },
+            Output::ToGuild { input, .. } => matches!(input, GuildInput::Reset { .. } | GuildInput::Relay(_)),
+            Output::ForgetRelays { .. }
+            | Output::Release { .. }
+            | Output::GiveUp { .. }
+            | Output::Claim { .. }
+            | Output::Serve { .. } => true,
+            _ => false,
+        };
+        if is_shown {
+            core.note(|| format!("node {} puts out {output:?}", self.number));
         }
     }
 
@@ -541,6 +588,16 @@ impl Process {
                         touched.insert(guild_id);
                     }
                 }
+                Input::GiveUp if !self.hosts.contains_key(&guild_id) => self.gave_up(core, guild_id, Vec::new()),
+                Input::TakeOver { .. } if self.releasing.contains_key(&guild_id) => {}
+                Input::TakeOver { .. } => {
+                    let (now, idle_ms) = (core.now, core.guild_idle_ms);
+                    self.hosts.entry(guild_id).or_insert_with(|| Host::arriving(guild_id, now, idle_ms));
+                    self.with_host(core, guild_id, false, |host, now, post| host.handle_input(now, post, input));
+                }
+                Input::Freeze | Input::Stay | Input::GiveUp => {
+                    self.with_host(core, guild_id, false, |host, now, post| host.handle_input(now, post, input));
+                }
                 input if self.releasing.contains_key(&guild_id) && core.sabotage != InjectedFault::LateInputs => {
                     if let Input::Command(origin, request) = input {
                         self.answer_soon(core, origin, request, false);
@@ -577,6 +634,7 @@ impl Process {
     ) {
         if make && !self.hosts.contains_key(&guild_id) {
             let mut host = Host::new(guild_id, core.now, core.guild_idle_ms);
+            host.freezes_early = core.sabotage == InjectedFault::FreezesEarly;
             host.is_hasty = core.sabotage == InjectedFault::Hasty;
             host.keeps_units = core.sabotage == InjectedFault::StaleUnits;
             self.hosts.insert(guild_id, host);
@@ -599,6 +657,8 @@ impl Process {
                 }
                 HostOutput::Commit(epoch, writes) => core.commit(self.slot, guild_id, epoch, writes),
                 HostOutput::Answer(origin, request, is_done) => self.answer_soon(core, origin, request, is_done),
+                HostOutput::Frozen(moved) => self.frozen(core, guild_id, moved),
+                HostOutput::GaveUp(waiting) => self.gave_up(core, guild_id, waiting),
                 HostOutput::Fenced => self.with(core, |machine, now| machine.release(now, guild_id)),
             }
         }
@@ -986,6 +1046,8 @@ impl Process {
                 let answer = if is_done { Ok(Reply::Done) } else { Err(Refusal::Unavailable) };
                 self.with(core, |machine, _| machine.answered(origin, request, answer));
             }
+            Event::Handoff(event) => self.handle_handoff(core, event),
+            Event::Kv(Waiter::Naming(guild_id, written), result) => self.named(core, guild_id, written, &result),
             Event::Account(event) => self.handle_account(core, event),
             Event::Token(event) => self.handle_token(core, *event),
             Event::Frame(frame) => self.receive(core, &frame),

@@ -5,7 +5,7 @@ mod tokens;
 use crate::{
     accounts::{Account, AccountEvent, Accounts, Change, Reader},
     host::Committed,
-    process::{Process, Waiter},
+    process::{HandoffEvent, Process, Waiter},
     relay::Learned,
     stores::{Key, Kv, KvOp, KvResult, Stored, Value},
     tokens::{Question, TokenEvent, TokenOp, Tokens},
@@ -102,6 +102,20 @@ pub enum InjectedFault {
     RetryFindsNothing,
     /// A node that does not know the other nodes yet revokes tokens.
     TellsUnwatched,
+    /// A guild is handed over with what is not committed.
+    FreezesEarly,
+    /// A guild that leaves forgets the messages of relays that it has not handled.
+    ForgetsWaiting,
+    /// A guild that was lost and came back leaves with the state that it had before.
+    ForgetsTerm,
+    /// A guild stays when the lease store does not say whether the record names another node.
+    StaysUnsure,
+}
+
+impl InjectedFault {
+    fn needs_handoffs(self) -> bool {
+        matches!(self, Self::FreezesEarly | Self::ForgetsWaiting | Self::ForgetsTerm | Self::StaysUnsure)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +148,7 @@ pub enum Event {
     Committed(GuildId, Committed),
     Account(AccountEvent),
     Token(Box<TokenEvent>),
+    Handoff(HandoffEvent),
 }
 
 enum EventKind {
@@ -153,6 +168,10 @@ enum EventKind {
     TokenOp((usize, u32), Box<TokenOp>, bool),
     /// A question reaches the processes with this number.
     Question(NodeNumber, Box<Question>),
+    /// A step of a hand-off reaches the processes with this number.
+    Handoff(NodeNumber, HandoffEvent),
+    /// Claims a guild for a standby, and whether the answer comes.
+    ClaimOnly((usize, u32), GuildId, bool),
     Start(usize),
     Fault,
     Mend(Mended),
@@ -193,6 +212,9 @@ pub struct Core {
     pub accounts: Accounts,
     pub tokens: Tokens,
     pub questions_count: u64,
+    pub handoffs_count: u64,
+    /// Whether guilds are moved in this run.
+    pub has_handoffs: bool,
     /// The process that handles an event was not paused for a moment.
     pub is_awake: bool,
     requests: BTreeMap<RequestId, Request>,
@@ -239,6 +261,8 @@ pub struct Summary {
     pub without_lease: u64,
     /// Acknowledged revocations.
     pub revocations: u64,
+    /// Guilds that were handed over.
+    pub handed_over: u64,
     pub digest: u64,
 }
 
@@ -357,6 +381,13 @@ impl Core {
         self.push(at, EventKind::Arrival(to, frame));
     }
 
+    /// Sends a step of a hand-off: it arrives, or is lost.
+    pub fn tell(&mut self, from: usize, to: NodeNumber, event: HandoffEvent) {
+        if let Some(at) = self.way_on_bus(from, to) {
+            self.push(at, EventKind::Handoff(to, event));
+        }
+    }
+
     // ── the lease store ──────────────────────────────────────────────────────────────────────────
 
     fn delay(&mut self) -> u64 {
@@ -451,6 +482,17 @@ impl Core {
             self.push(at, EventKind::Claim(slot, guild_id, is_answered));
         } else {
             self.at(at, slot, Event::Loaded(guild_id, None));
+        }
+    }
+
+    /// Claims a guild without a load.
+    pub fn claim_only(&mut self, slot: (usize, u32), guild_id: GuildId) {
+        let at = self.now + self.delay();
+        let (is_answered, is_done) = self.luck();
+        if is_done && !self.store_is_away {
+            self.push(at, EventKind::ClaimOnly(slot, guild_id, is_answered));
+        } else {
+            self.at(at, slot, Event::Handoff(HandoffEvent::Claimed(guild_id, None)));
         }
     }
 
@@ -620,6 +662,7 @@ impl World {
         // In some runs owners give their guilds up all the time.
         let (guild_idle_ms, owner_idle_ms) =
             if rng.chance(0.7) { (rng.below(60), rng.below(60)) } else { (2_000, 2_000) };
+        let has_handoffs = rng.chance(0.6) || sabotage.needs_handoffs();
         let mut core = Core {
             guild_idle_ms: guild_idle_ms.max(1),
             owner_idle_ms,
@@ -638,6 +681,8 @@ impl World {
             accounts: Accounts::default(),
             tokens: Tokens::default(),
             questions_count: 0,
+            handoffs_count: 0,
+            has_handoffs,
             is_awake: true,
             requests: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -729,6 +774,21 @@ impl World {
                     self.core.note(|| format!("lease store: node {number} expires"));
                     self.core.tell_watches(&KvEvent::Gone(number));
                     self.check_fenced(record.incarnation);
+                }
+            }
+            EventKind::ClaimOnly(slot, guild_id, is_answered) => {
+                let stored = self.core.store.entry(guild_id).or_default();
+                stored.epoch += 1;
+                let epoch = Some(stored.epoch).filter(|_| is_answered);
+                let at = self.core.now + self.core.delay();
+                self.core.at(at, slot, Event::Handoff(HandoffEvent::Claimed(guild_id, epoch)));
+            }
+            EventKind::Handoff(number, event) => {
+                for index in 0..self.slots.len() {
+                    let slot = (index, self.slots[index].generation);
+                    if self.slots[index].process.as_ref().is_some_and(|process| process.number == number) {
+                        self.happens(slot, Event::Handoff(event.clone()));
+                    }
                 }
             }
             EventKind::Claim(slot, guild_id, is_answered) => self.core.claimed(slot, guild_id, is_answered),
@@ -842,6 +902,7 @@ impl World {
             state: NodeState::Joining,
             version: String::new(),
             clock_ms: 0,
+            has_handoff: true,
         };
         for number in 0..64 {
             let call = KvOp::Create(Key::Node(number), Value::Node(record.clone()));
@@ -974,7 +1035,8 @@ impl World {
         }
         let (number, incarnation) = (process.number, process.machine.record().incarnation);
         let stolen = |guild_id: &&GuildId| {
-            process.machine.is_here(**guild_id) && !self.core.is_owner(**guild_id, number, incarnation)
+            let is_leaving = process.is_leaving(**guild_id);
+            process.machine.is_here(**guild_id) && !is_leaving && !self.core.is_owner(**guild_id, number, incarnation)
         };
         if let Some(guild_id) = self.core.guilds.iter().find(stolen).copied() {
             self.core.fail(format!("slot {index} serves {guild_id}, and its owner record names another membership"));

@@ -13,6 +13,7 @@
 
 use guildhall_model::{Presence, UserId};
 use guildhall_stdx::Instant;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -29,6 +30,14 @@ struct Wait {
     sent: Option<Arc<Presence>>,
     /// `reads_count` when the user was queued.
     reads_count: u64,
+}
+
+/// Queue of a limiter, for another node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WaitingPresences {
+    /// In the order of the queue: the presence last published, and whether a session may have read another since.
+    queued: Vec<(UserId, Option<Arc<Presence>>, bool)>,
+    late: Vec<UserId>,
 }
 
 #[derive(Debug)]
@@ -72,6 +81,28 @@ impl PresenceLimiter {
     /// Presences were sent as the table holds them.
     pub fn table_was_read(&mut self) {
         self.reads_count += 1;
+    }
+
+    /// The queue as it is now.
+    pub fn waiting(&self) -> WaitingPresences {
+        let queued = self.order.values().filter_map(|user_id| {
+            let wait = self.waiting.get(user_id)?;
+            Some((*user_id, wait.sent.clone(), wait.reads_count != self.reads_count))
+        });
+        WaitingPresences { queued: queued.collect(), late: self.late.iter().copied().collect() }
+    }
+
+    /// Continues another limiter's queue, without credit. This one is new.
+    pub fn take_over(&mut self, now: Instant, waiting: WaitingPresences) {
+        (self.credit, self.at, self.reads_count) = (0, now, 1);
+        for (user_id, sent, was_read) in waiting.queued {
+            self.numbers_count += 1;
+            self.order.insert(self.numbers_count, user_id);
+            let reads_count = if was_read { 0 } else { self.reads_count };
+            self.waiting.insert(user_id, Wait { number: self.numbers_count, sent, reads_count });
+        }
+        self.late.extend(waiting.late);
+        self.plan(now);
     }
 
     /// Time at which `next` may return a user.

@@ -4,7 +4,8 @@
 //! Invariants  L4 a link counts exactly the sessions of its incarnation whose view contained every presence.
 //! Limits      one link per relay; sessions and watchers: those of the relays.
 
-use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, RelayOutput, SessionKey, SessionPresence};
+use crate::handoff::HandoffItem;
+use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, RelayOutput, SessionKey, SessionPresence, ToGuild};
 use guildhall_model::{AccountKind, GuildId, UserId};
 use guildhall_stdx::heap::{self, Sample};
 use std::{
@@ -126,6 +127,9 @@ impl Sessions {
         (found, None)
     }
 }
+
+/// A member that a relay watches.
+type Watched = (UserId, RelayId);
 
 /// Relays with watchers of each member.
 #[derive(Debug, Default)]
@@ -279,6 +283,61 @@ impl Relays {
 
     pub fn has_sessions(&self, user_id: UserId) -> bool {
         self.sessions.of_user(user_id).next().is_some()
+    }
+
+    /// Links as messages of relays, for a standby.
+    pub fn handoff_links(&self) -> Vec<HandoffItem> {
+        let mut items = Vec::new();
+        for (relay, link) in &self.links {
+            let (relay, epoch) = (*relay, link.epoch);
+            items.push(HandoffItem::Relay(ToGuild::Subscribe { relay, epoch }));
+            if link.wants_presences {
+                items.push(HandoffItem::Relay(ToGuild::WantPresences { relay, all: true }));
+            }
+        }
+        items
+    }
+
+    /// Links that are cut.
+    pub fn cut_links(&self) -> Vec<RelayId> {
+        self.links.iter().filter(|(_, link)| link.is_cut).map(|(relay, _)| *relay).collect()
+    }
+
+    /// At most `max` sessions of current links after `after`; and the last one that was looked at, if there may be
+    /// more.
+    pub fn sessions_after(
+        &self,
+        after: Option<SessionKey>,
+        max: usize,
+    ) -> (Vec<(SessionKey, &Session)>, Option<SessionKey>) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut found, mut last) = (Vec::new(), None);
+        for (at, (key, session)) in self.sessions.by_key.range((from, Bound::Unbounded)).enumerate() {
+            if at == max {
+                return (found, last);
+            }
+            last = Some(*key);
+            if self.links.get(&key.relay).is_some_and(|link| link.epoch == session.epoch) {
+                found.push((*key, session));
+            }
+        }
+        (found, None)
+    }
+
+    /// The same of watched members.
+    pub fn watched_after(&self, after: Option<Watched>, max: usize) -> (Vec<Watched>, Option<Watched>) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut found, mut last) = (Vec::new(), None);
+        for (at, (key, epoch)) in self.watchers.by_user.range((from, Bound::Unbounded)).enumerate() {
+            if at == max {
+                return (found, last);
+            }
+            last = Some(*key);
+            if self.links.get(&key.1).is_some_and(|link| link.epoch == *epoch) {
+                found.push(*key);
+            }
+        }
+        (found, None)
     }
 
     /// As `Sessions::of_relay`.

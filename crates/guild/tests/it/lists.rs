@@ -1,7 +1,7 @@
 //! Member lists of a guild that is too large to build them at once: built as jobs, while everything goes on.
 
-use crate::fixture::*;
-use guildhall_guild::{Actor, Command, GuildLimits, MemberPatch, Outcome, Reply, RolePatch};
+use crate::{fixture::*, handoff::Handoff};
+use guildhall_guild::{Actor, Command, GuildLimits, HandoffPlace, MemberPatch, Outcome, Reply, RolePatch};
 use guildhall_guild_protocol::{RelayMessage, ToGuild};
 use guildhall_member_list::{Interval, Item, ListId, ListRules, MemberList};
 use guildhall_model::{ChannelId, Permissions, RoleId, Status};
@@ -92,6 +92,24 @@ impl Walk {
         self.follow();
     }
 
+    /// Another node takes the guild over, while the list is built or not.
+    fn change_owner(&mut self) {
+        let mut handoff = Handoff::begin(&mut self.world.guild);
+        (0..self.rng.below(20)).for_each(|_| self.step());
+        handoff.build(self.world.now, &GuildLimits::default());
+        while handoff.place != HandoffPlace::End {
+            handoff.next_slice(&mut self.world.guild, self.world.now);
+        }
+        (0..self.rng.below(20)).for_each(|_| self.step());
+        self.world.guild.end_lists(self.world.now);
+        self.world.drain();
+        self.follow();
+        self.world.guild = handoff.end(&mut self.world.guild, self.world.now);
+        self.world.jobs.clear();
+        self.world.drain();
+        self.follow();
+    }
+
     /// The list as it would be made from nothing now.
     fn expected(&mut self) -> MemberList {
         let read = |world: &mut World, command| match world.guild.handle_command(world.now, Actor::System, &command) {
@@ -107,13 +125,26 @@ impl Walk {
 
 #[test]
 fn z1_z2_what_is_told_in_the_end_is_what_is() {
+    assert!(walks(false) > 24, "lists were rebuilt and caught up");
+}
+
+#[test]
+fn z1_z2_hold_over_handoffs() {
+    assert!(walks(true) > 0, "lists were rebuilt and caught up");
+}
+
+/// Returns the number of jobs that built lists.
+fn walks(changes_owner: bool) -> usize {
     let mut builds_count = 0;
     for seed in 0..12 {
         let mut walk = Walk::new(seed);
         walk.watch();
         assert!(walk.told.is_empty() && walk.world.jobs.len() == 1, "a job builds the list");
-        for _ in 0..250 {
+        for step in 0..250 {
             walk.step();
+            if changes_owner && step % 60 == 59 {
+                walk.change_owner();
+            }
         }
         walk.world.rest();
         walk.follow();
@@ -125,7 +156,7 @@ fn z1_z2_what_is_told_in_the_end_is_what_is() {
         }
         builds_count += walk.builds_count;
     }
-    assert!(builds_count > 24, "lists were rebuilt and caught up: {builds_count}");
+    builds_count
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod backend;
 mod bulk;
 mod direct;
 mod fixture;
+mod handoff;
 mod lists;
 mod members;
 mod memory;

@@ -45,6 +45,7 @@ pub struct Walk {
     epochs: BTreeMap<RelayId, u32>,
     pub refused: usize,
     pub done: usize,
+    pub limits: GuildLimits,
 }
 
 impl Walk {
@@ -66,7 +67,7 @@ impl Walk {
             presence_events_per_s_max: 1 << 20,
             ..GuildLimits::default()
         };
-        let mut world = World::with_limits(limits);
+        let mut world = World::with_limits(limits.clone());
         let oracle = world.store.clone();
         world.commits_at_once = false;
         let epochs = [(P0, 1)].into();
@@ -83,6 +84,7 @@ impl Walk {
             epochs,
             refused: 0,
             done: 0,
+            limits,
         };
         for kind in [ChannelType::Text, ChannelType::Voice, ChannelType::Category, ChannelType::Stage] {
             walk.run(Actor::System, Command::CreateChannel(Box::new(new_channel("c", kind))));
@@ -91,6 +93,11 @@ impl Walk {
             walk.run(Actor::System, Command::AddMember(user(user_id)));
         }
         walk
+    }
+
+    pub fn relay(&mut self, message: ToGuild) {
+        self.world.relay(message);
+        self.follow();
     }
 
     /// Applies to the oracle what was written since the last call.
@@ -108,7 +115,7 @@ impl Walk {
         self.written_seen -= count;
     }
 
-    fn run(&mut self, actor: Actor, command: Command) {
+    pub fn run(&mut self, actor: Actor, command: Command) {
         let version = self.world.guild.version();
         let outcome = self.world.guild.handle_command(self.world.now, actor, &command);
         self.follow();

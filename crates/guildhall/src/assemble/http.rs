@@ -162,6 +162,7 @@ impl Routes<'_> {
         let Parts { ports, clock, node, shared, .. } = self.parts;
         if let Some(membership) = node.membership() {
             cluster::drain_when_asked(membership, reports);
+            guildhall_backend::move_when_asked(membership);
         }
         let state = V1State {
             node: node.clone(),

@@ -43,6 +43,8 @@ use tokio::{sync::mpsc, task::JoinHandle};
 const DEPARTURE_MS_MAX: u64 = 5_000;
 /// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
+/// Part of the time of a stop in which guilds are handed over to other nodes.
+const HANDOFF_PART: u32 = 2;
 
 /// A node that serves.
 pub struct RunningNode {
@@ -235,7 +237,12 @@ impl RunningNode {
             tokio::time::sleep(notice).await;
         }
         let deadline = Instant::now() + total;
-        let plan = DrainPlan::within(total);
+        if is_sound && let Some(membership) = self.node.membership() {
+            // While clients are here: they notice nothing.
+            let (left, stayed) = membership.move_all(Instant::now() + total / HANDOFF_PART).await;
+            tracing::info!(left, stayed, "guilds were handed over");
+        }
+        let plan = DrainPlan::within(deadline.saturating_duration_since(Instant::now()));
         let server = self.server;
         let letting_go = tokio::task::spawn_blocking(move || {
             log_drained(server.let_go(plan));

@@ -1,4 +1,4 @@
-//! `guildhall cluster`: the nodes of a cluster, the owner of a guild, and the drain of a node.
+//! `guildhall cluster`: the nodes of a cluster, the owner of a guild and its move, and the drain of a node.
 
 use super::{Failure, remote::Remote, say};
 use clap::{Args, Subcommand};
@@ -12,12 +12,14 @@ Examples:
   GUILDHALL_KEY=ghk_… guildhall cluster status
   # Which node serves a guild:
   guildhall cluster guild 1100000000000000001 --key-file top.key
+  # Move a guild to another node; its clients notice nothing:
+  guildhall cluster move 1100000000000000001 berlin-2
   # Take node 2 out: its guilds move, its clients reconnect, it ends:
   guildhall cluster drain 2 --server http://10.0.0.5:8080
   # The same by its name (cluster.node_name):
   guildhall cluster drain berlin-2
 
-`status` and `guild` need the scope `read`, `drain` the scope `write`.
+`status` and `guild` need the scope `read`, `move` and `drain` the scope `write`.
 See docs/cluster.md.";
 
 /// Arguments of `cluster`.
@@ -36,6 +38,15 @@ enum ClusterCommand {
     Guild {
         /// Id of the guild
         guild: GuildId,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    /// Move a guild to another node, unnoticed by its clients
+    Move {
+        /// Id of the guild
+        guild: GuildId,
+        /// Number or name of the node, as `status` prints them
+        node: String,
         #[command(flatten)]
         asked: Asked,
     },
@@ -68,6 +79,10 @@ struct Status {
     sessions_moved_away: u64,
     #[serde(default)]
     sessions_not_moved: u64,
+    #[serde(default)]
+    leaving: Vec<Leaving>,
+    #[serde(default)]
+    handoffs: Handoffs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,6 +103,46 @@ struct Owner {
     node: Option<u8>,
 }
 
+#[derive(Debug, Deserialize)]
+struct Leaving {
+    guild_id: GuildId,
+    to: u8,
+    bytes: u64,
+    rounds: u32,
+    frozen: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Handoffs {
+    left: u64,
+    arrived: u64,
+    failed: u64,
+    frozen_ms_max: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Moved {
+    done: bool,
+    total_ms: u64,
+    frozen_ms: u64,
+    bytes: u64,
+    members: u64,
+}
+
+impl Moved {
+    fn text(&self, guild: GuildId, node: &str) -> String {
+        let Self { done, total_ms, frozen_ms, bytes, members } = self;
+        match done {
+            true => format!(
+                "guild {guild} is on node {node}: {members} members, {bytes} bytes in {total_ms} ms; its requests waited {frozen_ms} ms\n"
+            ),
+            false => format!(
+                "guild {guild} is on its way to node {node}; `guildhall cluster status` at its owner shows it\n"
+            ),
+        }
+    }
+}
+
 pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> Result<(), Failure> {
     match args.command {
         ClusterCommand::Status(Asked { remote }) => {
@@ -100,6 +155,11 @@ pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> 
                 Some(node) => say(&format!("node {node}\n")),
                 None => say("no node serves it now: the first who needs the guild has it served\n"),
             }
+        }
+        ClusterCommand::Move { guild, node, asked: Asked { remote } } => {
+            let path = format!("/v1/cluster/guilds/{guild}/move");
+            let moved: Moved = remote.asking(environment)?.send(&path, &serde_json::json!({ "node": node })).await?;
+            say(&moved.text(guild, &node));
         }
         ClusterCommand::Drain { node, asked: Asked { remote } } => {
             remote.asking(environment)?.post(&format!("/v1/cluster/nodes/{}/drain", segment(&node))).await?;
@@ -149,6 +209,19 @@ fn table(status: &Status) -> String {
         "  {} sessions came from other nodes, {} went to them, and {} could not move",
         status.sessions_moved_here, status.sessions_moved_away, status.sessions_not_moved
     );
+    let Handoffs { left, arrived, failed, frozen_ms_max } = status.handoffs;
+    let _ = writeln!(
+        text,
+        "  since its start {left} guilds left it for other nodes and {arrived} came; {failed} moves failed; the longest \
+         wait was {frozen_ms_max} ms"
+    );
+    for Leaving { guild_id, to, bytes, rounds, frozen } in &status.leaving {
+        let frozen = if *frozen { ", and its requests wait" } else { "" };
+        let _ = writeln!(
+            text,
+            "  guild {guild_id} leaves for node {to}: {bytes} bytes, {rounds} rounds of changes{frozen}"
+        );
+    }
     text
 }
 
@@ -176,6 +249,7 @@ mod tests {
             dropped: 0,
         };
         let nodes = vec![node(0, "berlin-1", true), node(12, "berlin-2", false)];
+        let leaving = vec![Leaving { guild_id: GuildId::new(7), to: 12, bytes: 90_000, rounds: 1, frozen: true }];
         let status = Status {
             nodes,
             clustered: true,
@@ -185,6 +259,8 @@ mod tests {
             sessions_moved_here: 3,
             sessions_moved_away: 2,
             sessions_not_moved: 1,
+            leaving,
+            handoffs: Handoffs { left: 3, ..Handoffs::default() },
         };
         let text = table(&status);
         let lines: Vec<&str> = text.lines().collect();
@@ -192,5 +268,7 @@ mod tests {
         assert_eq!(lines[1].find("ws://"), Some(at), "{text}");
         assert_eq!(lines[2].find("ws://"), Some(at), "{text}");
         assert!(lines[4].starts_with("* this node serves 42 guilds"), "{text}");
+        assert!(lines[6].starts_with("  since its start 3 guilds left"), "{text}");
+        assert_eq!(lines[7], "  guild 7 leaves for node 12: 90000 bytes, 1 rounds of changes, and its requests wait");
     }
 }

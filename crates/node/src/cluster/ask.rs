@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Longest wait for one answer.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Back-off before a request is repeated.
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 

@@ -11,6 +11,7 @@
 //! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
 
 mod ask;
+mod handoff;
 mod lease;
 mod link;
 mod receipts;
@@ -23,6 +24,8 @@ mod sweep;
 
 pub use ask::PeerQuestion;
 pub(crate) use ask::Revocation;
+pub(crate) use handoff::Standbys;
+pub use handoff::{HandoffFault, HandoffFigures, HandoffReport, Leave};
 pub use receipts::OpenReceipt;
 pub use seal::ClusterKey;
 pub(crate) use sink::ClusterSink;
@@ -30,6 +33,7 @@ pub(crate) use sink::ClusterSink;
 use crate::{
     Clock, RelaySink,
     directory::Directory,
+    guild_host::HandoffStep,
     ids::worker_of,
     mailbox::{CommandRequest, CreateRequest, Input, Mailbox},
     request_trace::CommandTrace,
@@ -130,6 +134,9 @@ pub struct ClusterReport {
     pub moved_sessions: MovedSessions,
     /// Messages on the bus that no node of this cluster has sealed, since the start: they were dropped.
     pub strangers_total: u64,
+    pub handoffs: HandoffFigures,
+    /// Guilds that are leaving this node now.
+    pub leaves: Vec<Leave>,
 }
 
 /// Completes when this node knows what was revoked while it was away. False: it was away for too long.
@@ -162,6 +169,8 @@ pub struct Membership {
     parts: OnceLock<Parts>,
     timer: Notify,
     releasing: releasing::Releasing,
+    handoffs: handoff::Handoffs,
+    standbys: OnceLock<Arc<Standbys>>,
     handlers: ask::Handlers,
     receipts: receipts::Receipts,
     /// Called when the lease has ended.
@@ -210,6 +219,7 @@ impl Membership {
             state: NodeState::Joining,
             version: options.version.clone(),
             clock_ms: clock.now().unix.0,
+            has_handoff: true,
         };
         let times = LeaseTimes::of(options.lease_ms);
         let (number, lease) = lease::take_number(&*kv, &*clock, times, &record).await?;
@@ -228,6 +238,8 @@ impl Membership {
             parts: OnceLock::new(),
             timer: Notify::new(),
             releasing: releasing::Releasing::default(),
+            handoffs: handoff::Handoffs::default(),
+            standbys: OnceLock::new(),
             handlers: ask::Handlers::default(),
             receipts: receipts::Receipts::new(),
             on_lease_end: OnceLock::new(),
@@ -433,6 +445,8 @@ impl Membership {
             requests_elsewhere: machine.asked_count(),
             moved_sessions: *self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner),
             strangers_total: self.strangers_total(),
+            handoffs: self.handoff_figures(),
+            leaves: self.leaves(),
         }
     }
 
@@ -540,6 +554,10 @@ impl Membership {
                 self.releasing.begin(guild_id);
                 mailbox_of(parts, guild_id).release_guild(guild_id);
             }
+            Output::GiveUp { guild_id } => mailbox_of(parts, guild_id).hand_over(guild_id, HandoffStep::GiveUp),
+            Output::Claim { guild_id } => self.claim(guild_id),
+            Output::Serve { guild_id, forget } => self.serve(guild_id, &forget),
+            Output::Drop { guild_id } => self.drop_standby(guild_id),
             Output::Answer { request, answer } => {
                 if let Some(caller) = self.callers().remove(&request) {
                     // The caller may have stopped waiting.
@@ -665,7 +683,9 @@ impl Membership {
                 self.push_request(mailbox, guild_id, input);
                 Ok(())
             }
-            Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) => mailbox.try_push(guild_id, input),
+            Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {
+                mailbox.try_push(guild_id, input)
+            }
         }
     }
 
@@ -675,18 +695,23 @@ impl Membership {
         request
     }
 
-    fn push_request(self: &Arc<Self>, mailbox: &Mailbox, guild_id: GuildId, input: Input) {
-        let input = match input {
+    /// A command or a creation as a request of this node.
+    fn request_of(&self, input: Input) -> Option<GuildInput> {
+        match input {
             Input::Command(CommandRequest { actor, command, answer, trace, .. }) => {
                 let (request, command) = (self.new_request(answer), Box::new(command));
                 let trace = trace.and_then(|trace| trace.context());
-                GuildInput::Command { request, actor, command, trace }
+                Some(GuildInput::Command { request, actor, command, trace })
             }
             Input::Create(create, answer) => {
-                GuildInput::Create { request: self.new_request(answer), creation: create.into() }
+                Some(GuildInput::Create { request: self.new_request(answer), creation: create.into() })
             }
-            Input::Relay(_) | Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) => return,
-        };
+            Input::Relay(_) | Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => None,
+        }
+    }
+
+    fn push_request(self: &Arc<Self>, mailbox: &Mailbox, guild_id: GuildId, input: Input) {
+        let Some(input) = self.request_of(input) else { return };
         self.with(|machine, now| {
             let (input, is_here) = match machine.push(now, guild_id, input) {
                 Pushed::Taken => return,

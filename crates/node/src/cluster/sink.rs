@@ -1,7 +1,7 @@
 //! Sink: guilds' messages to relays of this node and of others.
 
 use super::Membership;
-use crate::{RelaySink, request_trace::context_of};
+use crate::{RelaySink, relay_sink::Unhandled, request_trace::context_of};
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{DirectoryChange, PeerMessage};
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
@@ -91,6 +91,10 @@ impl RelaySink for ClusterSink {
 
     fn is_releasing(&self, guild_id: GuildId) -> bool {
         self.membership.releasing.contains(guild_id)
+    }
+
+    fn gave_up(&self, guild_id: GuildId, inputs: Vec<Unhandled>) {
+        self.membership.gave_up(guild_id, inputs);
     }
 
     fn released(&self, guild_id: GuildId) {

@@ -104,6 +104,7 @@ mod tests {
             state: NodeState::Active,
             version: String::new(),
             clock_ms: 0,
+            has_handoff: true,
         };
         let owner =
             |number, incarnation| OwnerRecord { node: NodeNumber(number), incarnation: Incarnation(incarnation) };

@@ -31,10 +31,15 @@ impl GuildHost {
             return self.down(cx);
         }
         self.state = HostState::Loading;
+        self.is_loading = true;
         cx.loads.push_back(self.guild_id);
     }
 
     pub(super) fn loaded(&mut self, cx: &mut Context<'_>, result: Result<Loaded, LoadError>) {
+        self.is_loading = false;
+        if let Some(taken) = self.taken.take() {
+            return self.install(cx, taken);
+        }
         if let Ok(Loaded { epoch, .. }) = &result {
             self.epoch = Some(*epoch);
         }
@@ -121,7 +126,7 @@ impl GuildHost {
                 cx.done_inputs.push(self.guild_id);
             }
             // The worker handles them.
-            Input::Release | Input::ForgetRelays(_) => {}
+            Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {}
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Guild host while its guild is loaded: inputs in, units out.
 
-use super::{Context, Delivery, GuildHost, HostState, Parked};
+use super::{Context, Delivery, GuildHost, HostState, Parked, handoff::Handoff};
 use crate::{
     jobs::GuildJobEnd,
     mailbox::{CommandRequest, CreateRequest, Input},
@@ -72,7 +72,7 @@ impl GuildHost {
                 cx.done_inputs.push(self.guild_id);
             }
             // The worker handles them.
-            Input::Release | Input::ForgetRelays(_) => {}
+            Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {}
         }
     }
 
@@ -202,6 +202,7 @@ impl GuildHost {
 
     /// A job that the guild put out ended; it may be one of an earlier incarnation.
     pub(super) fn job_ended(&mut self, cx: &mut Context<'_>, incarnation: u64, end: GuildJobEnd) {
+        let Some((incarnation, end)) = self.hold_job(incarnation, end) else { return };
         self.jobs_count -= 1;
         if incarnation != self.incarnation {
             return;
@@ -264,14 +265,14 @@ impl GuildHost {
     pub(super) fn live_timer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let HostState::Live(guild) = &self.state else { return };
-        let is_due = self.takes_inputs() && guild.next_deadline().is_some_and(|at| at <= now.instant);
+        let is_due = self.takes_timers() && guild.next_deadline().is_some_and(|at| at <= now.instant);
         self.timers_held_until = None;
         if is_due && cx.jobs.writes.are_stopped() {
             self.timers_held_until = Some(now.instant.after_ms(super::WRITES_ASKED_MS));
         } else if is_due {
             self.run_and_push(cx, |guild| guild.handle_timer(now));
         }
-        if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms {
+        if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms && !self.is_handed_over() {
             // Checked again as late as possible.
             self.used_at = now.instant;
             let is_idle = matches!(&self.state, HostState::Live(guild) if guild.is_idle());
@@ -289,6 +290,7 @@ impl GuildHost {
             && let HostState::Live(guild) = mem::replace(&mut self.state, HostState::AwaitingCommits)
         {
             cx.jobs.dispose(guild);
+            self.handoff = Handoff::None;
             self.incarnation += 1;
             // Commands that were not answered yet will not be.
             for (_, answer) in mem::take(&mut self.late) {

@@ -1,5 +1,7 @@
 //! Several nodes in one process, on the bus and the lease store of the process.
 
+mod handoff;
+
 use crate::support::{
     Listener, OWNER, PARTITIONS, Relays, SECRET, attach, bounded, bounded_or, message, new_guild, user,
 };

@@ -1,7 +1,7 @@
 //! Metrics of the cluster as this node sees it. A node that is alone is a cluster of one.
 
 use super::{Snapshot, Writer};
-use guildhall_node::{ClusterReport, MovedSessions, NodeReport};
+use guildhall_node::{ClusterReport, HandoffFigures, MovedSessions, NodeReport};
 use std::fmt;
 
 impl Snapshot {
@@ -13,6 +13,8 @@ impl Snapshot {
             requests_elsewhere: 0,
             moved_sessions: MovedSessions::default(),
             strangers_total: 0,
+            handoffs: HandoffFigures::default(),
+            leaves: Vec::new(),
         };
         let report = self.cluster.as_ref().unwrap_or(&alone);
         let sum = |of: fn(&NodeReport) -> u64| report.nodes.iter().map(of).sum();
@@ -35,6 +37,20 @@ impl Snapshot {
         out.counter("cluster_frames_sent", "Frames sent to nodes that are there now", sum(|node| node.frames))?;
         out.counter("cluster_sent_bytes", "Bytes of these frames", sum(|node| node.bytes))?;
         let help = "Messages to nodes that are there now which were dropped: relays begin again";
-        out.counter("cluster_messages_dropped", help, sum(|node| node.dropped))
+        out.counter("cluster_messages_dropped", help, sum(|node| node.dropped))?;
+        let HandoffFigures { left, failed, arrived, bytes, frozen_ms, frozen_ms_max } = report.handoffs;
+        out.gauge(
+            "cluster_guilds_leaving",
+            "Guilds that are being handed over to other nodes",
+            report.leaves.len() as u64,
+        )?;
+        out.counter("cluster_handoffs_left", "Guilds that this node handed over to others", left)?;
+        out.counter("cluster_handoffs_arrived", "Guilds that other nodes handed over to this one", arrived)?;
+        out.counter("cluster_handoffs_failed", "Hand-offs that failed; the log has the reason of each", failed)?;
+        out.counter("cluster_handoff_bytes", "Bytes of state sent to the next owners of guilds", bytes)?;
+        let help = "Milliseconds for which inputs of guilds that were handed over waited, in all";
+        out.counter("cluster_handoff_frozen_ms", help, frozen_ms)?;
+        let help = "Longest time for which inputs of such a guild waited, milliseconds";
+        out.gauge("cluster_handoff_frozen_ms_max", help, frozen_ms_max)
     }
 }
