@@ -156,6 +156,7 @@ conformance-cluster: tools-test build-suites ## Three nodes on NATS and PostgreS
 	conformance/cluster/run --server $(SUITE_BINARY)
 	conformance/cluster/faults --quick --server $(SUITE_BINARY)
 	conformance/cluster/libraries --server $(SUITE_BINARY)
+	conformance/cluster/libraries --drain --server $(SUITE_BINARY)
 
 faults: build-release ## An hour of seeded faults on three nodes, NATS and PostgreSQL (MINUTES=60 SEED=1)
 	conformance/cluster/faults --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) --server $(BINARY)

@@ -17,7 +17,7 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_guild_protocol::{HiddenChannels, Redaction, SessionChange, ToGuild};
+use guildhall_guild_protocol::{HiddenChannels, Redaction, Retention, SessionChange, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
     Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,
@@ -198,11 +198,13 @@ pub(crate) struct SnapshotLimit {
     places: Places,
     bytes: usize,
     bytes_max: usize,
+    /// GUILD_CREATE follows for every guild, with the presences of that time: earlier ones are left out.
+    pub omits_presences: bool,
 }
 
 impl SnapshotLimit {
     pub fn new(bytes_max: usize) -> Self {
-        Self { places: Places::new(), bytes: 0, bytes_max }
+        Self { places: Places::new(), bytes: 0, bytes_max, omits_presences: false }
     }
 }
 
@@ -230,7 +232,7 @@ fn push_snapshot(
     table: &mut Vec<DispatchSnapshot>,
     limit: &mut SnapshotLimit,
 ) -> Option<SessionSnapshot> {
-    let SnapshotLimit { places, bytes, bytes_max } = limit;
+    let SnapshotLimit { places, bytes, bytes_max, omits_presences } = limit;
     let mut kept = session.snapshot()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
@@ -241,7 +243,8 @@ fn push_snapshot(
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
     for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;
-        if entry.dispatch.is_suppressed() {
+        let is_presence = || matches!(entry.dispatch.retention(), Retention::Presence(_));
+        if entry.dispatch.is_suppressed() || (*omits_presences && is_presence()) {
             kept.push(None);
             continue;
         }

@@ -211,6 +211,7 @@ impl Partition {
         // M2. What guilds publish from now on does not reach the session before it is attached there.
         self.core.push_outages(turn, key, |_, _| true);
         let Some(session) = self.core.sessions.get(key) else { return false };
+        limit.omits_presences = true;
         let hidden = self.core.config.hidden_channels;
         let (user_id, encoding) = (session.user.id, session.encoding);
         let Some(mut kept) = session_snapshot(session, hidden, &mut over.dispatches, limit) else { return false };

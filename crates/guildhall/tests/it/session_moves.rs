@@ -8,7 +8,7 @@ use crate::{
     ws::{Got, PLAIN, Ws},
 };
 use serde_json::{Value, json};
-use std::net::Shutdown;
+use std::{net::Shutdown, time::Duration};
 
 /// Posts a message, and returns its content.
 fn say(node: &Node, token: &str, content: &str) -> String {
@@ -167,12 +167,27 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
         told.retain(|content| content != "live");
         let expected = missed.into_iter().chain(["RESUMED".to_owned()]);
         assert_eq!(told, expected.collect::<Vec<_>>());
-        // Its guild may have moved, too: it is back when the client sees it.
-        say_when_served(&first, &others_token, "live");
-        ws.expect("the message", |payload| payload["d"]["content"] == "live");
+        say_until_heard(&first, &others_token, &mut ws);
     }
     let moved: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
     assert_eq!(moved, 2);
+}
+
+/// Posts until the session receives a message. Its guild may move, too, and what is posted before its GUILD_CREATE does
+/// not come.
+fn say_until_heard(node: &Node, token: &str, ws: &mut Ws) {
+    wait_until("a message is received", || {
+        say_when_served(node, token, "live");
+        let mut last = None;
+        while let Some(got) = ws.next_within(Duration::from_millis(300)) {
+            match &got {
+                Got::Payload(payload) if payload["d"]["content"] == "live" => return Ok(()),
+                Got::Payload(_) => last = Some(got),
+                end => panic!("{end:?} instead of a message"),
+            }
+        }
+        Err(last)
+    });
 }
 
 /// Posts a message once the guild has an owner.

@@ -4,6 +4,7 @@ use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
 use guildhall_partition::ResumeFault;
 use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, TestCluster, TestClusterConfig, id};
+use serde_json::json;
 
 fn nodes(count: u16) -> TestCluster {
     world_of(TestClusterConfig { partitions_count: count, are_nodes: true, ..TestClusterConfig::default() })
@@ -354,4 +355,23 @@ fn e1_direct_messages_around_a_move_arrive_once() {
         told.retain(|name| ["one", "two", "three"].contains(&&**name));
         assert_eq!(told, ["one", "two", "three"], "{here} here, {there} there");
     }
+}
+
+#[test]
+fn a_replay_has_the_newest_presence_of_an_account_alone() {
+    let mut cluster = nodes(2);
+    let other = live_user(&mut cluster, &bob(), 0);
+    let client = lost_bot(&mut cluster);
+    let show = |cluster: &mut TestCluster, status: &str| {
+        let presence = json!({"status": status, "since": null, "activities": [], "afk": false});
+        cluster.client(other).send(3, &presence);
+        cluster.run_until_idle();
+        cluster.advance(20_000);
+    };
+    show(&mut cluster, "idle");
+    assert_eq!(cluster.send_away(0, 1, ROOM), [1]);
+    show(&mut cluster, "dnd");
+    let client = resume_at(&mut cluster, 1, client);
+    let names = cluster.names(client);
+    assert_eq!(names.iter().filter(|(_, name)| name == "PRESENCE_UPDATE").count(), 1, "{names:?}");
 }

@@ -91,7 +91,7 @@ impl World {
             PartitionCommand::Authenticated { conn, result } => self.authenticated(side, conn, result),
             PartitionCommand::Moved { socket, conn, serial } => {
                 let key = self.sides[side].partition.next_conn_key();
-                let (user, token) = (conn.user_id, conn.token);
+                let (user, token) = (conn.claimant.user.id, conn.claimant.token);
                 self.sides[side].link.insert(key, socket);
                 self.sides[side].serials.insert(key, serial);
                 self.judge_resume(side, key, serial, (user, token), |world| {
