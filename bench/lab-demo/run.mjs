@@ -2,7 +2,7 @@
  * The lab on a live node, from the question to the roll-back: `make lab-demo CHAT=texts.ndjson`.
  *
  * A demo with clients of the SDK of both codecs and both encodings, some of which have the large guild in view:
- * a recording, shown; dictionaries trained on it, served to a tenth of the accounts, to half, and withdrawn; a dark
+ * a recording, shown; dictionaries trained on it, tried by experiments, served and withdrawn; a dark
  * launch of four arms. It prints what each step printed, checks what must hold, and exits with 1 if something does not.
  *
  *   node bench/lab-demo/run.mjs --guildhall FILE [--chat FILE] [--clients 500] [--view 16] [--rate 200]
@@ -62,17 +62,19 @@ function say(text) {
 
 let key;
 
-/** Runs a command of the lab, and prints it with its output. */
-async function lab(...words) {
-  say(`\n$ guildhall lab ${words.join(" ")}`);
-  const isRemote = ["record", "dark", "dictionary"].includes(words[0]);
+/** Runs a command, and prints it with its output. */
+async function run(isRemote, ...words) {
+  say(`\n$ guildhall ${words.join(" ")}`);
   const { stdout, stderr } = await promisify(execFile)(
-    args.guildhall, ["lab", ...words, ...(isRemote ? ["--server", origin] : [])],
+    args.guildhall, [...words, ...(isRemote ? ["--server", origin] : [])],
     { cwd: out, env: { ...process.env, GUILDHALL_KEY: key }, maxBuffer: 1 << 26 },
   );
   say(`${stdout}${stderr}`.trimEnd());
   return stdout;
 }
+
+const lab = (...words) => run(["record", "dark", "dictionary"].includes(words[0]), "lab", ...words);
+const experiment = (...words) => run(true, "experiment", ...words);
 
 async function ask(path, authorization, method = "GET", body) {
   const response = await fetch(`${origin}${path}`, {
@@ -171,12 +173,27 @@ async function main() {
   const ids = files.map((name) => name.split(".")[0]);
   for (const file of files) await lab("dictionary", "stage", join("dictionaries", file));
   const shares = [];
-  for (const permille of [100, 500, 1_000]) {
-    for (const id of ids) await lab("dictionary", "serve", id, "--permille", String(permille));
+  const note = async (what) => {
     const [begun, count] = await reconnect(ids);
     shares.push(begun / count);
-    say(`${permille / 10} % of the accounts: ${begun} of ${count} connections began with a dictionary`);
+    say(`${what}: ${begun} of ${count} connections began with a dictionary`);
+  };
+  // An experiment for each encoding. Half of the accounts of one have the arm that is tried.
+  const names = ids.map((_, index) => `dictionary${index + 1}`);
+  for (const [index, name] of names.entries()) {
+    const arms = ["--arm", "control=node", "--arm", `tried=zstd:dict=${ids[index]}`];
+    await experiment("start", name, "--layer", name, "--percent", "20", ...arms);
   }
+  await note("experiments with 20 % of the accounts");
+  for (const name of names) await experiment("ramp", name, "--percent", "100");
+  await note("experiments with all accounts");
+  for (const name of names) await experiment("report", name);
+  for (const name of names) await experiment("stop", name);
+  const [stopped] = await reconnect(ids);
+  say(`experiments stopped: ${stopped} connections began with a dictionary`);
+  assert.equal(stopped, 0);
+  for (const id of ids) await lab("dictionary", "serve", id);
+  await note("served to all");
   for (const id of ids) await lab("dictionary", "withdraw", id);
   const [withdrawn] = await reconnect(ids);
   say(`withdrawn: ${withdrawn} connections began with a dictionary`);
