@@ -15,8 +15,13 @@ from harness.toolchain import ROOT
 
 DEPLOY = ROOT.parent / "deploy"
 RULES = DEPLOY / "prometheus" / "guildhall.rules.yaml"
-# Exported only by nodes with a setting that the node under test lacks.
-ABSENT = {"guildhall_tls_certificate_end_seconds": "tls.cert_file"}
+# Exported only by nodes with a setting, or a running experiment, that the node under test lacks.
+ABSENT = {
+    "guildhall_tls_certificate_end_seconds": "tls.cert_file",
+    "guildhall_experiment_samples_total": "an experiment",
+    "guildhall_experiment_mean": "an experiment",
+    "guildhall_experiment_state": "an experiment",
+}
 # Made by Prometheus for each target.
 OF_PROMETHEUS = {"up"}
 

@@ -40,7 +40,7 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 const KEPT_MS_MAX: u64 = 2 * FETCH_MS_MAX;
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Question {
+struct FetchQuestion {
     /// Random: names this claim.
     ticket: u64,
     claim: SessionClaim,
@@ -48,13 +48,13 @@ struct Question {
     part: usize,
 }
 
-impl PeerQuestion for Question {
+impl PeerQuestion for FetchQuestion {
     const KIND: &'static str = "fetch_session";
-    type Answer = Told;
+    type Answer = FetchAnswer;
 }
 
 #[derive(Serialize, Deserialize)]
-enum Told {
+enum FetchAnswer {
     /// The node does not have the session.
     Unknown,
     /// The session stays where it is: name of a `ResumeFault`.
@@ -95,7 +95,7 @@ impl SessionMoves {
             fetches: Semaphore::new(FETCHES_MAX),
         });
         let of = Arc::downgrade(&moves);
-        moves.membership.on_question(move |question: Question| {
+        moves.membership.on_question(move |question: FetchQuestion| {
             let moves = of.upgrade();
             async move { Some(moves?.answer(question).await) }
         });
@@ -112,45 +112,45 @@ impl SessionMoves {
 
     // ── the node that has the session ────────────────────────────────────────────────────────────
 
-    async fn answer(&self, question: Question) -> Told {
-        let Question { ticket, claim, part } = question;
+    async fn answer(&self, question: FetchQuestion) -> FetchAnswer {
+        let FetchQuestion { ticket, claim, part } = question;
         if part > 0 {
-            return self.part(ticket, part).unwrap_or(Told::Unknown);
+            return self.part(ticket, part).unwrap_or(FetchAnswer::Unknown);
         }
         let _one_at_a_time = self.releasing.lock().await;
-        if let Some(told) = self.part(ticket, 0) {
-            return told;
+        if let Some(answer) = self.part(ticket, 0) {
+            return answer;
         }
         let kept_bytes: usize = self.released().values().flat_map(|kept| &kept.parts).map(String::len).sum();
         if kept_bytes > KEPT_BYTES_MAX {
-            return Told::Refused(ResumeFault::Move.name().to_owned());
+            return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
         }
         let result = self.partitions.release_session(claim, SESSION_BYTES_MAX).await;
         let over = match result.unwrap_or(Err(ResumeFault::Unknown)) {
             Ok(over) => over,
-            Err(ResumeFault::Unknown) => return Told::Unknown,
-            Err(fault) => return Told::Refused(fault.name().to_owned()),
+            Err(ResumeFault::Unknown) => return FetchAnswer::Unknown,
+            Err(fault) => return FetchAnswer::Refused(fault.name().to_owned()),
         };
         self.membership.count_moved_sessions(|moved| moved.away += 1);
         let text = match serde_json::to_string(&over) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(%error, "a session cannot be written: its client identifies again");
-                return Told::Refused(ResumeFault::Move.name().to_owned());
+                return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
             }
         };
         let parts = parts_of(text, &self.membership);
         self.released().insert(ticket, Released { parts, until: self.now().after_ms(KEPT_MS_MAX) });
-        self.part(ticket, 0).unwrap_or(Told::Unknown)
+        self.part(ticket, 0).unwrap_or(FetchAnswer::Unknown)
     }
 
     /// A part of a session that was released for this claim. None: there is none any more.
-    fn part(&self, ticket: u64, part: usize) -> Option<Told> {
+    fn part(&self, ticket: u64, part: usize) -> Option<FetchAnswer> {
         let now = self.now();
         let mut released = self.released();
         released.retain(|_, kept| now < kept.until);
         let parts = &released.get(&ticket)?.parts;
-        Some(Told::Part { text: parts.get(part)?.clone(), parts_count: parts.len() })
+        Some(FetchAnswer::Part { text: parts.get(part)?.clone(), parts_count: parts.len() })
     }
 
     // ── the node where its client resumes ────────────────────────────────────────────────────────
@@ -173,13 +173,13 @@ impl SessionMoves {
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let _permit = self.fetches.acquire().await.map_err(|_| ResumeFault::Move)?;
         let ticket = self.membership.random_number();
-        let question = Question { ticket, claim, part: 0 };
+        let question = FetchQuestion { ticket, claim, part: 0 };
         let (node, first, parts_count) = self.find_in_transit(&question).await?;
         let mut text = first;
         for part in 1..parts_count {
-            match self.ask(node, &Question { part, ..question.clone() }).await? {
-                Told::Part { text: next, .. } => text.push_str(&next),
-                Told::Unknown | Told::Refused(_) => return Err(ResumeFault::Move),
+            match self.ask(node, &FetchQuestion { part, ..question.clone() }).await? {
+                FetchAnswer::Part { text: next, .. } => text.push_str(&next),
+                FetchAnswer::Unknown | FetchAnswer::Refused(_) => return Err(ResumeFault::Move),
             }
         }
         serde_json::from_str(&text).map_err(|error| {
@@ -191,7 +191,7 @@ impl SessionMoves {
     /// As `find`; while a node leaves, a session may be on its way, and be found at no node.
     async fn find_in_transit(
         self: &Arc<Self>,
-        question: &Question,
+        question: &FetchQuestion,
     ) -> Result<(NodeNumber, String, usize), ResumeFault> {
         loop {
             let is_leaving = |(_, record): &(NodeNumber, NodeRecord)| record.state == NodeState::Draining;
@@ -213,7 +213,7 @@ impl SessionMoves {
     }
 
     /// Has the node with the session release it. Returns the node, the first part and the number of parts.
-    async fn find(self: &Arc<Self>, question: &Question) -> Result<(NodeNumber, String, usize), ResumeFault> {
+    async fn find(self: &Arc<Self>, question: &FetchQuestion) -> Result<(NodeNumber, String, usize), ResumeFault> {
         let named = session_partition(&question.claim.session_id).map(|partition| NodeNumber(partition.node()));
         let mut others = self.membership.numbers();
         if let Some(named) = named.filter(|named| others.contains(named)) {
@@ -244,20 +244,20 @@ impl SessionMoves {
     async fn claim_from(
         &self,
         number: NodeNumber,
-        question: &Question,
+        question: &FetchQuestion,
     ) -> Result<Option<(NodeNumber, String, usize)>, ResumeFault> {
         match self.ask(number, question).await? {
-            Told::Unknown => Ok(None),
-            Told::Refused(name) => {
+            FetchAnswer::Unknown => Ok(None),
+            FetchAnswer::Refused(name) => {
                 let fault = ResumeFault::ALL.iter().copied().find(|fault| fault.name() == name);
                 Err(fault.unwrap_or(ResumeFault::Move))
             }
-            Told::Part { text, parts_count } => Ok(Some((number, text, parts_count))),
+            FetchAnswer::Part { text, parts_count } => Ok(Some((number, text, parts_count))),
         }
     }
 
     /// Repeats a question until it is answered (G1). The caller bounds the time.
-    async fn ask(&self, number: NodeNumber, question: &Question) -> Result<Told, ResumeFault> {
+    async fn ask(&self, number: NodeNumber, question: &FetchQuestion) -> Result<FetchAnswer, ResumeFault> {
         let deadline = std::time::Instant::now() + Duration::from_millis(FETCH_MS_MAX);
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         ask_until(&self.membership, (number, question), patience, deadline).await.ok_or(ResumeFault::Move)

@@ -413,8 +413,8 @@ impl Http {
     /// Asks; an error means nobody knows whether it was done.
     pub fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
+            Some(connection) if is_open(connection.get_ref())? => connection,
+            _ => {
                 let stream = connect(self.addr)?;
                 stream.set_nodelay(true)?;
                 BufReader::new(stream)
@@ -429,6 +429,14 @@ impl Http {
         self.connection = (!is_last).then_some(connection);
         Ok(answer)
     }
+}
+
+/// Whether the server has left a connection open that waits for its next request.
+fn is_open(stream: &TcpStream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let waits = matches!(stream.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    stream.set_nonblocking(false)?;
+    Ok(waits)
 }
 
 /// The answer, and whether the server closes the connection after it.

@@ -48,9 +48,9 @@ impl Snapshot {
         out.counter("cluster_handoffs_arrived", "Guilds that other nodes handed over to this one", arrived)?;
         out.counter("cluster_handoffs_failed", "Hand-offs that failed; the log has the reason of each", failed)?;
         out.counter("cluster_handoff_bytes", "Bytes of state sent to the next owners of guilds", bytes)?;
-        let help = "Milliseconds for which inputs of guilds that were handed over waited, in all";
-        out.counter("cluster_handoff_frozen_ms", help, frozen_ms)?;
-        let help = "Longest time for which inputs of such a guild waited, milliseconds";
-        out.gauge("cluster_handoff_frozen_ms_max", help, frozen_ms_max)
+        let help = "Time for which inputs of guilds that were handed over waited, in all";
+        out.counter_f64("cluster_handoff_frozen_seconds", help, frozen_ms as f64 / 1e3)?;
+        let help = "Longest time for which inputs of such a guild waited";
+        out.gauge_f64("cluster_handoff_frozen_seconds_max", help, frozen_ms_max as f64 / 1e3)
     }
 }
