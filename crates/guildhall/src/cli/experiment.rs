@@ -21,8 +21,9 @@ Examples:
 
 An arm is NAME=ARM[*WEIGHT]. ARM is zlib or zstd with parameters, shared-match,
 a policy (context, larger), zstd:dict=ID: a dictionary of `lab dictionary`, or
-node: as the settings have it. The first arm is the control. A guardrail stops the experiment by itself if an arm is worse:
-docs/lab.md. The key needs the scope `lab`.";
+node: as the settings have it. The first arm is the control. Guardrails stop
+the experiment by themselves if an arm is worse: docs/lab.md. The key needs
+the scope `lab`.";
 
 /// Arguments of `experiment`.
 #[derive(Args, Debug)]
