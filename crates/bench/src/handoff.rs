@@ -37,6 +37,8 @@ const CHANNEL: ChannelId = ChannelId::new(1_100_000_000_000_000_001);
 const RELAYS: u16 = 8;
 /// Members that one commit adds.
 const BATCH: u64 = 10_000;
+/// Sessions that attach at a time: a node's queue to the others has an end.
+const ATTACHING: u64 = 4_096;
 
 /// `guildhall-bench handoff`.
 #[derive(Clone, Copy, Debug, Args)]
@@ -189,6 +191,9 @@ async fn attach(places: &[Place], sessions: u64) -> Result<()> {
         }
     }
     for n in 0..sessions {
+        if n % ATTACHING == 0 {
+            wait_attached(places, n).await?;
+        }
         let place = &places[(n % places.len() as u64) as usize];
         let session = SessionKey { relay: relay_of(place, n / 2), slot: n as u32, generation: 1 };
         let presence = SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Web };
@@ -202,14 +207,18 @@ async fn attach(places: &[Place], sessions: u64) -> Result<()> {
         };
         send(place, message).await;
     }
+    wait_attached(places, sessions).await
+}
+
+async fn wait_attached(places: &[Place], sessions: u64) -> Result<()> {
     let begun = Instant::now();
     loop {
         let attached: u64 = places.iter().map(|place| place.relays.attached.load(Ordering::Relaxed)).sum();
         if attached >= sessions {
             return Ok(());
         }
-        ensure!(begun.elapsed() < Duration::from_secs(600), "{attached} of {sessions} sessions are attached");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        ensure!(begun.elapsed() < Duration::from_secs(60), "{attached} of {sessions} sessions are attached");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

@@ -30,23 +30,30 @@ use hyper::{
     HeaderMap, Request, Response, StatusCode, Version,
     body::Incoming,
     header::{self, HeaderValue},
-    service::service_fn,
+    rt::{Read, Write},
+    server::conn::http1::Connection,
+    service::{HttpService, service_fn},
     upgrade::Upgraded,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::Errno;
 use std::{
     convert::Infallible,
+    error::Error,
     fs::File,
     io::{self, Read as _, Write as _},
     net::SocketAddr,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
@@ -107,6 +114,8 @@ pub struct HttpServer {
     pub counters: Arc<HttpCounters>,
     /// The node is about to stop: upgrades get 503.
     pub is_draining: AtomicBool,
+    /// True: a request in progress is the last one of its socket.
+    pub is_ending: watch::Sender<bool>,
     /// Dictionaries that `dict` may name.
     pub dictionaries: DictionarySwitch,
     /// Policy for clients that offer permessage-deflate. None: offers are declined.
@@ -208,7 +217,7 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     let write_stall = Duration::from_millis(http.write_stall_ms.load(Ordering::Relaxed));
     let progress = Progress::new(write_stall, http.counters.clone());
     let stream = Watched::new(stream, progress.clone());
-    let http_tls = http.tls.clone();
+    let (http_tls, is_ending) = (http.tls.clone(), http.is_ending.subscribe());
     let visit = Arc::new(Visit {
         http,
         peer,
@@ -226,9 +235,11 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     let served = async {
         match &http_tls {
-            None => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+            None => serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await,
             Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
-                Ok(Ok(stream)) => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+                Ok(Ok(stream)) => {
+                    serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await
+                }
                 Ok(Err(_)) | Err(_) => Ok(()),
             },
         }
@@ -245,6 +256,28 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
         _ = served => {}
         () = evicted => {}
     }
+}
+
+/// Serves a socket until it is upgraded or closed. Once the node ends, the request in progress is the last.
+async fn serve_requests<I, S, B>(
+    connection: Connection<I, S>,
+    mut is_ending: watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    I: Read + Write + Unpin + Send + 'static,
+    S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
+    B: hyper::body::Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
+{
+    let mut connection = pin!(connection.with_upgrades());
+    let ending = async {
+        let _ = is_ending.wait_for(|is_ending| *is_ending).await;
+    };
+    tokio::select! {
+        served = connection.as_mut() => return served,
+        () = ending => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
 }
 
 /// Refuses a socket with 503. Clients that speak TLS get no answer, because a handshake would need the place that is
@@ -516,7 +549,7 @@ mod tests {
     use super::*;
     use crate::admission::AdmissionLimits;
     use axum::routing::get;
-    use tokio::io::AsyncWriteExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[test]
     fn upgrade_headers_are_lists() {
@@ -543,23 +576,16 @@ mod tests {
         panic!("{what} did not happen in time");
     }
 
-    #[tokio::test]
-    async fn s10_a_pipelined_request_waits_for_the_answer_before_it() {
-        let made = Arc::new(AtomicUsize::new(0));
-        let counted = made.clone();
-        let answer = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            // More than the kernel takes.
-            async { vec![0u8; 4 << 20] }
-        };
-        let http = Arc::new(HttpServer {
-            router: Router::new().route("/", get(answer)),
+    fn server(router: Router) -> Arc<HttpServer> {
+        Arc::new(HttpServer {
+            router,
             mailboxes: Arc::from([]),
             conns_count: Arc::default(),
             connections_max: AtomicUsize::new(100),
             write_stall_ms: AtomicU64::new(500),
             counters: Arc::default(),
             is_draining: AtomicBool::new(false),
+            is_ending: watch::Sender::new(false),
             dictionaries: DictionarySwitch::default(),
             deflate: None,
             next_partition: AtomicUsize::new(0),
@@ -569,7 +595,19 @@ mod tests {
             full_log: LogGate::new(FULL_LOG_EVERY_MS),
             clock: SystemClock::default(),
             access: None,
-        });
+        })
+    }
+
+    #[tokio::test]
+    async fn s10_a_pipelined_request_waits_for_the_answer_before_it() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = made.clone();
+        let answer = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            // More than the kernel takes.
+            async { vec![0u8; 4 << 20] }
+        };
+        let http = server(Router::new().route("/", get(answer)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let accepting = tokio::spawn(accept(http.clone(), listener));
@@ -578,6 +616,37 @@ mod tests {
         wait_for("the end of a client that does not read", || http.counters.stalled.load(Ordering::Relaxed) == 1).await;
         wait_for("its place is free", || http.conns_count.load(Ordering::Relaxed) == 0).await;
         assert_eq!(made.load(Ordering::Relaxed), 1, "the others were never looked at");
+        accepting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_request_in_progress_is_answered_and_idle_sockets_are_closed() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (counted, (go, gone)) = (begun.clone(), watch::channel(false));
+        let answer = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let mut gone = gone.clone();
+            async move { gone.wait_for(|is_gone| *is_gone).await.map(|_| "done").unwrap_or_default() }
+        };
+        let http = server(Router::new().route("/slow", get(answer)).route("/", get(async || "at once")));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(accept(http.clone(), listener));
+        let (mut idle, mut busy) = (TcpStream::connect(addr).await.unwrap(), TcpStream::connect(addr).await.unwrap());
+        idle.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").await.unwrap();
+        wait_for("an idle socket", || http.counters.answers[0].load(Ordering::Relaxed) == 1).await;
+        busy.write_all(b"GET /slow HTTP/1.1\r\nHost: t\r\n\r\n").await.unwrap();
+        wait_for("a request in progress", || begun.load(Ordering::Relaxed) == 1).await;
+        http.is_ending.send_replace(true);
+        let mut answer = String::new();
+        idle.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("at once"), "{answer}");
+        wait_for("the end of the idle socket", || http.admission.rest_count() == 1).await;
+        go.send_replace(true);
+        answer.clear();
+        busy.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+        wait_for("the end of all requests", || http.admission.rest_count() == 0).await;
         accepting.abort();
     }
 }

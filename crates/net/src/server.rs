@@ -43,10 +43,10 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
-    sync::{Notify, oneshot},
+    sync::{Notify, oneshot, watch},
 };
 
-/// Interval at which `wait_for_restores` checks whether guilds have answered.
+/// Interval at which `wait_for_restores` checks whether guilds have answered, and `end_requests` whether REST has.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Requests of partitions to the rest of the node.
@@ -692,6 +692,7 @@ impl Server {
             write_stall_ms: AtomicU64::new(self.config.partition.write_stall_ms),
             counters: self.watch.counters,
             is_draining: AtomicBool::new(false),
+            is_ending: watch::Sender::new(false),
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
@@ -835,6 +836,19 @@ impl RunningServer {
         let report = reconnect_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
         self.acceptor.abort();
         report
+    }
+
+    /// Waits for the answers to REST requests in progress, and closes sockets without one. Returns after `ms_max`
+    /// milliseconds at the latest, because streams do not end by themselves.
+    pub async fn end_requests(&self, ms_max: u64) {
+        self.http.is_ending.send_replace(true);
+        let limit = Duration::from_millis(ms_max);
+        let all_answered = async {
+            while self.http.admission.rest_count() > 0 {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, all_answered).await;
     }
 
     /// Second half of [`drain`](Self::drain): ends the threads. Blocks.

@@ -121,7 +121,6 @@ fn sabotage_is_caught() {
         InjectedFault::TellsUnwatched,
         InjectedFault::FreezesEarly,
         InjectedFault::ForgetsWaiting,
-        InjectedFault::ForgetsTerm,
         InjectedFault::StaysUnsure,
     ] {
         is_caught(sabotage);

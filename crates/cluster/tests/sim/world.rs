@@ -106,15 +106,13 @@ pub enum InjectedFault {
     FreezesEarly,
     /// A guild that leaves forgets the messages of relays that it has not handled.
     ForgetsWaiting,
-    /// A guild that was lost and came back leaves with the state that it had before.
-    ForgetsTerm,
     /// A guild stays when the lease store does not say whether the record names another node.
     StaysUnsure,
 }
 
 impl InjectedFault {
     fn needs_handoffs(self) -> bool {
-        matches!(self, Self::FreezesEarly | Self::ForgetsWaiting | Self::ForgetsTerm | Self::StaysUnsure)
+        matches!(self, Self::FreezesEarly | Self::ForgetsWaiting | Self::StaysUnsure)
     }
 }
 

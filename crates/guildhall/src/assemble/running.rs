@@ -258,6 +258,10 @@ impl RunningNode {
             }
             _ => Vec::new(),
         };
+        if let Some(server) = &server {
+            // While there are guilds that answer them; one of them may have asked for this stop.
+            server.end_requests(PART_MS_MIN).await;
+        }
         let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();
         if let Some(membership) = self.node.membership() {
             // Before anything else ends: other nodes take over the guilds at once.

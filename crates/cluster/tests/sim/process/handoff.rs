@@ -163,7 +163,7 @@ impl Process {
         let Some(leaves) = self.leaves.get_mut(&guild_id) else { return };
         let LeaveStage::Naming { until, is_unsure } = &mut leaves.stage else { return };
         let to = leaves.to;
-        let is_in_term = self.machine.is_in_term(guild_id, leaves.term) || core.sabotage == InjectedFault::ForgetsTerm;
+        let is_in_term = self.machine.is_in_term(guild_id, leaves.term);
         match (written, result) {
             (Some(record), KvResult::Written(_)) if record == to => return self.moved_away(core, guild_id, to),
             (Some(_), KvResult::Written(_)) => return self.stays(core, guild_id),
@@ -193,10 +193,7 @@ impl Process {
     }
 
     fn moved_away(&mut self, core: &mut Core, guild_id: GuildId, to: OwnerRecord) {
-        let Some(Leaves { number, mut term, .. }) = self.leaves.remove(&guild_id) else { return };
-        if core.sabotage == InjectedFault::ForgetsTerm {
-            term = self.machine.may_leave(guild_id, to.node).map_or(term, |(_, term)| term);
-        }
+        let Some(Leaves { number, term, .. }) = self.leaves.remove(&guild_id) else { return };
         if self.with(core, |machine, now| machine.left(now, guild_id, to, term)) {
             core.summary.handed_over += 1;
         } else {
