@@ -241,6 +241,17 @@ async fn talk(node: Node, rate: u64, is_over: Arc<AtomicBool>, is_moving: Arc<At
     Ok((count, longest))
 }
 
+/// Posts a message until one is taken: then a node serves the guild.
+async fn load(node: &Node) -> Result<()> {
+    let begun = Instant::now();
+    let new = || Box::new(NewMessage { content: "first".to_owned(), ..NewMessage::default() });
+    while node.command(GUILD, Actor::User(user(0).id), Command::CreateMessage(CHANNEL, new())).await.is_err() {
+        ensure!(begun.elapsed() < Duration::from_secs(600), "the guild is not served");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
 async fn measure(args: HandoffArgs) -> Result<HandoffResult> {
     let HandoffArgs { members, sessions, rate, moves, .. } = args;
     ensure!(members > 0 && sessions <= members, "there are as many sessions as members at most");
@@ -251,6 +262,7 @@ async fn measure(args: HandoffArgs) -> Result<HandoffResult> {
     for n in 0..2 {
         places.push(place(n, bus.clone(), kv.clone(), store.clone()).await?);
     }
+    load(&places[0].node).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     attach(&places, sessions).await?;
     let (is_over, is_moving) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -280,12 +292,7 @@ async fn measure(args: HandoffArgs) -> Result<HandoffResult> {
     // The owner loses the guild: its next commit is refused, and the guild is loaded again.
     let lost_at = Instant::now();
     store.claim_guild(GUILD).await?;
-    let new = || Box::new(NewMessage { content: "after".to_owned(), ..NewMessage::default() });
-    while places[0].node.command(GUILD, Actor::User(user(0).id), Command::CreateMessage(CHANNEL, new())).await.is_err()
-    {
-        ensure!(lost_at.elapsed() < Duration::from_secs(600), "the guild is not served again");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    load(&places[0].node).await?;
     let release_ms = lost_at.elapsed().as_secs_f64() * 1_000.0;
     Ok(HandoffResult {
         members,
