@@ -1,4 +1,4 @@
-//! Dark: a dark launch beside a bench, as a node runs one at its default budget.
+//! Dark: a dark launch during a bench, as a node runs one at its default budget.
 
 use anyhow::{Context as _, Result};
 use guildhall_codec::{Arm, CodecError, Dictionaries, Encoding};
@@ -71,16 +71,7 @@ impl DarkSwitch {
             return Ok(());
         }
         let arms = ARMS.iter().map(|text| text.parse()).collect::<Result<Vec<Arm>, _>>().context("the arms")?;
-        let filter = TapFilter {
-            one_in: 1,
-            sessions_max: SESSIONS_MAX,
-            sessions_first: 1,
-            counts_ended: false,
-            guild_id: None,
-            platform: None,
-            encoding: None,
-            private: true,
-        };
+        let filter = TapFilter { sessions_first: 1, private: true, ..TapFilter::all(SESSIONS_MAX) };
         let runs = Dark::runs(&arms, &[Encoding::Json, Encoding::Etf], &Dictionaries::default())?;
         let tap = self.taps.start(filter).context("a tap")?;
         *dark = Some(Dark::new(tap, runs, MEMORY_BYTES_MAX));

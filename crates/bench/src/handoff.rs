@@ -146,17 +146,7 @@ fn user(n: u64) -> Arc<User> {
 
 /// Stores the guild, with one text channel.
 async fn populate(store: &dyn Store, members: u64) -> Result<()> {
-    let everyone = Role {
-        id: GUILD.cast(),
-        name: "@everyone".to_owned(),
-        color: 0,
-        hoist: false,
-        position: 0,
-        permissions: Permissions::DEFAULT_EVERYONE,
-        managed: false,
-        mentionable: false,
-        icon: None,
-    };
+    let everyone = Role::everyone(GUILD, Permissions::DEFAULT_EVERYONE);
     let channel = Channel::new(CHANNEL, GUILD, ChannelType::Text, "general");
     let head = vec![
         Write::PutGuild(Arc::new(Guild::new(GUILD, "crowd", user(0).id))),

@@ -44,17 +44,7 @@ fn user(index: usize) -> Arc<User> {
 /// The guild as a backend would have written it.
 async fn fill(store: &dyn Store, members_count: usize) -> Result<()> {
     let owner = user(0);
-    let everyone = Role {
-        id: GUILD.cast(),
-        name: "@everyone".to_owned(),
-        color: 0,
-        hoist: false,
-        position: 0,
-        permissions: Permissions::DEFAULT_EVERYONE,
-        managed: false,
-        mentionable: false,
-        icon: None,
-    };
+    let everyone = Role::everyone(GUILD, Permissions::DEFAULT_EVERYONE);
     store
         .commit(vec![
             Write::PutUser(owner.clone()),

@@ -182,17 +182,7 @@ fn roles(ids: &mut Ids, guild_id: GuildId, founded: Timestamp) -> (Vec<Role>, Ro
         | Permissions::MOVE_MEMBERS
         | Permissions::MANAGE_NICKNAMES
         | Permissions::MENTION_EVERYONE;
-    let mut roles = vec![Role {
-        id: guild_id.cast(),
-        name: "@everyone".to_owned(),
-        color: 0,
-        hoist: false,
-        position: 0,
-        permissions: everyone,
-        managed: false,
-        mentionable: false,
-        icon: None,
-    }];
+    let mut roles = vec![Role::everyone(guild_id, everyone)];
     let mut add = |name: &str, color: u32, hoist: bool, permissions: Permissions| {
         let (id, position) = (ids.at(founded), roles.len() as i32);
         let (managed, mentionable) = (name == "Guildhall Bot", name == "Moderator");

@@ -62,17 +62,7 @@ impl Second {
             .collect();
         let mut guild = Guild::new(guild_id, "Harbour Workshop", people[0].user.id);
         guild.description = Some("A shed with a lathe, a garden behind it, and people who mend things.".to_owned());
-        let everyone = Role {
-            id: guild_id.cast(),
-            name: "@everyone".to_owned(),
-            color: 0,
-            hoist: false,
-            position: 0,
-            permissions: Permissions::DEFAULT_EVERYONE.without(Permissions::MENTION_EVERYONE),
-            managed: false,
-            mentionable: false,
-            icon: None,
-        };
+        let everyone = Role::everyone(guild_id, Permissions::DEFAULT_EVERYONE.without(Permissions::MENTION_EVERYONE));
         let channels = channels(ids, guild_id, founded);
         guild.system_channel_id = channels.iter().find(|c| c.kind == ChannelType::Text).map(|c| c.id);
         let mut script = Script::new();

@@ -248,7 +248,7 @@ impl Guild {
         let before = self.structure.roles.get(&role.id).cloned();
         let mut role = Role { permissions: role.permissions & Permissions::ALL, ..role.clone() };
         if role.id == self.structure.id().cast() {
-            role = Self::everyone_role(self.structure.id(), role.permissions);
+            role = Role::everyone(self.structure.id(), role.permissions);
         } else {
             role.position = role.position.max(1);
         }

@@ -19,7 +19,7 @@ use crate::{
 use guildhall_guild_protocol::{Event, Payload, Published, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Direct, DirectFields, EventName, Guild as GuildFields, GuildId, Member, Message,
-    Permissions, User, UserId,
+    Permissions, Role, User, UserId,
 };
 use guildhall_stdx::Now;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl Guild {
         let record = GuildRecord {
             // Nobody may everything.
             guild: GuildFields { is_direct: true, ..GuildFields::new(guild_id, "", UserId::new(0)) },
-            roles: vec![Self::everyone_role(guild_id, Permissions::DIRECT)],
+            roles: vec![Role::everyone(guild_id, Permissions::DIRECT)],
             channels: vec![channel],
             members: members.clone(),
             resources: Vec::new(),

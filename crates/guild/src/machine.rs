@@ -130,7 +130,7 @@ impl Guild {
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
         let guild_id = fields.id;
-        let everyone = Self::everyone_role(guild_id, Permissions::DEFAULT_EVERYONE);
+        let everyone = Role::everyone(guild_id, Permissions::DEFAULT_EVERYONE);
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
         let record = GuildRecord {
             guild: fields,
@@ -148,20 +148,6 @@ impl Guild {
         guild
     }
 
-    pub(crate) fn everyone_role(guild_id: GuildId, permissions: Permissions) -> Role {
-        Role {
-            id: guild_id.cast(),
-            name: "@everyone".to_owned(),
-            color: 0,
-            hoist: false,
-            position: 0,
-            permissions,
-            managed: false,
-            mentionable: false,
-            icon: None,
-        }
-    }
-
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
     #[must_use]
     pub fn load(mut record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
@@ -175,7 +161,7 @@ impl Guild {
         let guild_id = record.guild.id;
         // Earlier versions stored what actors made of its looks.
         let of_today = |role: Role| match role.id == guild_id.cast() {
-            true => Self::everyone_role(guild_id, role.permissions),
+            true => Role::everyone(guild_id, role.permissions),
             false => role,
         };
         let thread_members = record.resources.iter().filter_map(GuildResource::thread_member);

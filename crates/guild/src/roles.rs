@@ -65,7 +65,7 @@ impl Guild {
         }
         if is_everyone {
             // Clients know `@everyone` by its looks: only its permissions change.
-            role = Self::everyone_role(self.structure.id(), role.permissions);
+            role = Role::everyone(self.structure.id(), role.permissions);
         } else {
             if let Some(position) = patch.position {
                 role.position = position.max(1);

@@ -203,16 +203,7 @@ mod tests {
 
     fn dark(arms: &[&str], memory_bytes_max: usize) -> (Dark, TapSwitch) {
         let switch = TapSwitch::default();
-        let filter = TapFilter {
-            one_in: 1,
-            sessions_max: 9,
-            sessions_first: 1,
-            counts_ended: false,
-            guild_id: None,
-            platform: None,
-            encoding: None,
-            private: true,
-        };
+        let filter = TapFilter { sessions_first: 1, private: true, ..TapFilter::all(9) };
         let arms: Vec<Arm> = arms.iter().map(|arm| arm.parse().unwrap()).collect();
         let encodings = [Encoding::Json, Encoding::Etf];
         let runs = Dark::runs(&arms, &encodings, &Dictionaries::default()).unwrap();

@@ -325,16 +325,7 @@ mod tests {
 
     fn recorder(scrubbed: bool, private: bool, bytes_max: u64) -> (Recorder, TapSwitch) {
         let switch = TapSwitch::default();
-        let filter = TapFilter {
-            one_in: 1,
-            sessions_max: 1,
-            sessions_first: 1,
-            counts_ended: true,
-            guild_id: None,
-            platform: None,
-            encoding: None,
-            private,
-        };
+        let filter = TapFilter { counts_ended: true, private, ..TapFilter::all(1) };
         let params = RecorderParams {
             scrubbed,
             private,

@@ -2,7 +2,10 @@
 //!
 //! Spec  docs/protocol/reference.md §6.3.
 
-use crate::{id::RoleId, permissions::Permissions};
+use crate::{
+    id::{GuildId, RoleId},
+    permissions::Permissions,
+};
 use serde::{Deserialize, Serialize};
 
 /// A role. The one whose id is the guild's id is `@everyone`.
@@ -31,6 +34,24 @@ pub struct Role {
     /// Icon next to the names of its members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<RoleIcon>,
+}
+
+impl Role {
+    /// The role `@everyone` of a guild.
+    #[must_use]
+    pub fn everyone(guild_id: GuildId, permissions: Permissions) -> Self {
+        Self {
+            id: guild_id.cast(),
+            name: "@everyone".to_owned(),
+            color: 0,
+            hoist: false,
+            position: 0,
+            permissions,
+            managed: false,
+            mentionable: false,
+            icon: None,
+        }
+    }
 }
 
 /// Icon of a role.

@@ -57,6 +57,21 @@ pub struct TapFilter {
 }
 
 impl TapFilter {
+    /// All sessions, at most `sessions_max` at once and from the start; without private dispatches.
+    #[must_use]
+    pub fn all(sessions_max: usize) -> Self {
+        Self {
+            one_in: 1,
+            sessions_max,
+            sessions_first: sessions_max,
+            counts_ended: false,
+            guild_id: None,
+            platform: None,
+            encoding: None,
+            private: false,
+        }
+    }
+
     /// Whether `session` is in the sample of the tap with this number: always the same for one session.
     fn admits(&self, session: &Session, tap: u32) -> bool {
         self.guild_id.is_none_or(|guild_id| session.guilds.contains(guild_id))

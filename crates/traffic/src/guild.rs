@@ -329,17 +329,7 @@ impl GuildState {
 }
 
 fn roles(rng: &mut Rng, guild_id: GuildId) -> Vec<Arc<Role>> {
-    let everyone = Role {
-        id: guild_id.cast(),
-        name: "@everyone".to_owned(),
-        color: 0,
-        hoist: false,
-        position: 0,
-        permissions: Permissions::DEFAULT_EVERYONE,
-        managed: false,
-        mentionable: false,
-        icon: None,
-    };
+    let everyone = Role::everyone(guild_id, Permissions::DEFAULT_EVERYONE);
     let count = 4 + rng.below(ROLE_NAMES.len() as u64 - 3) as usize;
     let named = (0..count).map(|n| Role {
         id: RoleId::new(guild_id.get() + (((n as u64 + 1) * 7_919_113 + rng.below(1 << 22)) << 12)),

@@ -10,7 +10,7 @@ use guildhall_lab::{Line, RecordingReader};
 use serde_json::{Value, json};
 use std::{
     fs,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 const SECRET: &str = "Xylophonist-Quetzalcoatl vortigern@example.org 198.51.100.234";
@@ -26,6 +26,26 @@ fn lab(demo: &Demo, args: &[&str]) -> Command {
     command
 }
 
+fn recordings(demo: &Demo) -> Value {
+    Http::new(demo.addr, &format!("Bearer {}", admin_key(demo))).get("/v1/lab/recordings").unwrap().body
+}
+
+/// Starts `lab record` for an hour. Returns when the recording runs.
+fn record(demo: &Demo, server: &str, out: &str) -> Child {
+    let mut command = lab(demo, &["record", "--server", server, "--out", out, "--minutes", "60"]);
+    let recorder = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_recordings(demo, "the recording begins", |all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    recorder
+}
+
+/// Waits until the node's list of recordings satisfies `is_it`.
+fn wait_for_recordings(demo: &Demo, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    wait_until(what, || {
+        let answer = recordings(demo);
+        if is_it(&answer) { Ok(answer) } else { Err(answer) }
+    })
+}
+
 #[test]
 fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -35,19 +55,7 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
     before.expect_event("GUILD_CREATE");
     let (server, file) = (format!("http://{}", demo.addr), dir.path().join("talk.ndjson.zst"));
     let out = file.to_str().unwrap();
-    let recorder = lab(&demo, &["record", "--server", &server, "--out", out, "--minutes", "60"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
-    let mut state = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
-        wait_until(what, || {
-            let answer = api.get("/v1/lab/recordings").unwrap().body;
-            if is_it(&answer) { Ok(answer) } else { Err(answer) }
-        })
-    };
-    state("the recording begins", &|all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    let recorder = record(&demo, &server, out);
     // One session that was there, and one that comes.
     let mut session = Ws::session(demo.addr, &token);
     session.expect_event("GUILD_CREATE");
@@ -58,7 +66,8 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
         assert_eq!(bot.request("POST", &path, Some(&message)).unwrap().status, 200);
         session.expect_event("MESSAGE_CREATE");
     }
-    let recording = state("20 messages to two sessions", &|all| all[0]["dispatches"].as_u64() >= Some(42));
+    let recording =
+        wait_for_recordings(&demo, "20 messages to two sessions", |all| all[0]["dispatches"].as_u64() >= Some(42));
     assert_eq!((&recording[0]["sessions"], &recording[0]["scrubbed"]), (&json!(2), &json!(true)));
     let again = run_to_end(&mut lab(&demo, &["record", "--server", &server, "--out", &format!("{out}.2")]));
     assert!(!again.status.success() && stderr(&again).contains("Another recording runs"), "{}", stderr(&again));
@@ -74,7 +83,7 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
     assert!(ended.status.success(), "{}", stderr(&ended));
     let text = String::from_utf8(ended.stdout).unwrap();
     assert!(text.contains("2 sessions") && text.contains("ended: stopped"), "{text}");
-    assert_eq!(api_state(&demo), json!([]), "the node keeps nothing");
+    assert_eq!(recordings(&demo), json!([]), "the node keeps nothing");
 
     // No text of a message is in the file, in any form.
     let bytes = fs::read(&file).unwrap();
@@ -101,10 +110,6 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
     let again = run_to_end(&mut lab(&demo, &["record", "--server", &server, "--out", out]));
     assert!(again.status.code() == Some(2) && stderr(&again).contains("name a file that does not exist"));
     assert_eq!(demo.terminate(), Some(0));
-}
-
-fn api_state(demo: &Demo) -> Value {
-    Http::new(demo.addr, &format!("Bearer {}", admin_key(demo))).get("/v1/lab/recordings").unwrap().body
 }
 
 #[test]
@@ -223,19 +228,7 @@ fn a_recording_of_a_node_that_goes_away_is_whole_up_to_then() {
     let demo = Demo::start(dir.path(), &["--members", "3", "--rate", "0"]);
     let (token, server) = (demo.token("bot_token"), format!("http://{}", demo.addr));
     let file = dir.path().join("r.zst");
-    let recorder = lab(&demo, &["record", "--server", &server, "--out", file.to_str().unwrap(), "--minutes", "60"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
-    let mut state = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
-        wait_until(what, || {
-            let answer = api.get("/v1/lab/recordings").unwrap().body;
-            if is_it(&answer) { Ok(()) } else { Err(answer) }
-        });
-    };
-    state("the recording begins", &|all| all[0]["ended"].is_null() && all[0]["id"].is_string());
+    let recorder = record(&demo, &server, file.to_str().unwrap());
     let mut session = Ws::session(demo.addr, &token);
     session.expect_event("GUILD_CREATE");
     wait_until("frames are in the file", || {

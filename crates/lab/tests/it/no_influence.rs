@@ -50,16 +50,7 @@ enum Lab {
 
 fn filter(lab: Lab) -> TapFilter {
     let sessions_max = if lab == Lab::NoBudget { 0 } else { 100 };
-    TapFilter {
-        one_in: 1,
-        sessions_max,
-        sessions_first: sessions_max,
-        counts_ended: false,
-        guild_id: None,
-        platform: None,
-        encoding: None,
-        private: true,
-    }
+    TapFilter { private: true, ..TapFilter::all(sessions_max) }
 }
 
 fn begin(switch: &TapSwitch, lab: Lab) -> Dark {

@@ -4,7 +4,7 @@
 use guildhall_codec::{DecodeLimits, Encoding, decode_etf_from_gateway, etf};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, ClientStatus, Guild, GuildId, Member, MessageId, Permissions, Platform, Presence,
-    Role, RoleId, Status, User, UserId, VoiceState,
+    Role, Status, User, UserId, VoiceState,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
@@ -182,17 +182,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let everyone = Role {
-            id: RoleId::new(GUILD.get()),
-            name: "@everyone".into(),
-            color: 0,
-            hoist: false,
-            position: 0,
-            permissions: Permissions(137_411_140_505_153),
-            managed: false,
-            mentionable: false,
-            icon: None,
-        };
+        let everyone = Role::everyone(GUILD, Permissions(137_411_140_505_153));
         let mut general = Channel::new(GENERAL, GUILD, ChannelType::Text, "general");
         general.last_message_id = Some(MESSAGE);
         Self {

@@ -247,6 +247,26 @@ impl Site {
         listener
     }
 
+    /// A relay of every node; each has its first snapshot.
+    async fn listen_everywhere(&self, guild_id: GuildId) -> Vec<Listener> {
+        let mut listeners: Vec<Listener> = (0..self.nodes.len()).map(|at| self.listen(at, guild_id)).collect();
+        for listener in &mut listeners {
+            assert!(!listener.snapshot().await);
+        }
+        listeners
+    }
+
+    /// Attaches a session of the guild's owner to a relay of node `at`.
+    async fn attach_owner(&self, at: usize, guild_id: GuildId, listener: &mut Listener) {
+        let session = SessionKey { relay: listener.relay, slot: 3, generation: 1 };
+        self.place(at).node.try_send_to_guild(guild_id, attach(session, OWNER)).unwrap();
+        let attached = listener.next().await;
+        assert!(
+            matches!(&attached, RelayMessage::Attached { session: of, view: Some(_) } if *of == session),
+            "{attached:?}"
+        );
+    }
+
     /// Says something until the guild is served: whether it was, in time.
     async fn say_until_served(&self, through: usize, guild_id: GuildId, channel_id: ChannelId) -> Duration {
         let begun = Instant::now();
@@ -293,18 +313,9 @@ async fn commands_reach_the_owner_from_every_node() {
 async fn relays_of_every_node_get_the_same_events_in_order() {
     let site = Site::new(3).await;
     let (guild_id, channel_id) = site.guild_of(1, 0).await;
-    let mut listeners: Vec<Listener> = (0..3).map(|at| site.listen(at, guild_id)).collect();
-    for listener in &mut listeners {
-        assert!(!listener.snapshot().await);
-    }
+    let mut listeners = site.listen_everywhere(guild_id).await;
     // A session of another node attaches.
-    let session = SessionKey { relay: listeners[0].relay, slot: 3, generation: 1 };
-    site.place(0).node.try_send_to_guild(guild_id, attach(session, OWNER)).unwrap();
-    let attached = listeners[0].next().await;
-    assert!(
-        matches!(&attached, RelayMessage::Attached { session: of, view: Some(_) } if *of == session),
-        "{attached:?}"
-    );
+    site.attach_owner(0, guild_id, &mut listeners[0]).await;
     let mut said = Vec::new();
     for n in 0..50 {
         said.push((site.say(n % 3, guild_id, channel_id, &n.to_string()).await.unwrap(), n.to_string()));

@@ -12,16 +12,7 @@ use guildhall_test_kit::{ClientId, ClientParams, TestCluster, identify_payload};
 const SHARED: StreamCodec = StreamCodec::SharedMatch { history_bytes_max: 4 << 20, check_one_in: None };
 
 fn all() -> TapFilter {
-    TapFilter {
-        one_in: 1,
-        sessions_max: 100,
-        sessions_first: 100,
-        counts_ended: true,
-        guild_id: None,
-        platform: None,
-        encoding: None,
-        private: false,
-    }
+    TapFilter { counts_ended: true, ..TapFilter::all(100) }
 }
 
 fn private() -> TapFilter {
