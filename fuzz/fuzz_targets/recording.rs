@@ -25,8 +25,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Descriptors of windows of 128 KiB, 2 MiB twice, 8 MiB, 9 MiB, 128 MiB, 2 GiB, and the largest. The reader takes the
-/// first four.
+/// Descriptors of windows of 128 KiB, 2 MiB twice, 8 MiB, 9 MiB, 128 MiB, 2 GiB, and the largest. The reader takes
+/// `WINDOWS_READ` of them.
 const WINDOWS: [u8; 8] = [0x38, 0x58, 0x58, 0x68, 0x69, 0x88, 0xa8, 0xff];
 const WINDOWS_READ: usize = 4;
 

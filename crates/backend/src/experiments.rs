@@ -486,9 +486,9 @@ pub trait Experiments: Send + Sync + 'static {
     async fn change(&self, name: &str, change: ExperimentChange, by: &str) -> Result<ExperimentBody, ExperimentFault>;
     /// Stops one: new connections do not take part any more.
     async fn stop(&self, name: &str, stop: ExperimentStop, by: &str) -> Result<ExperimentBody, ExperimentFault>;
-    /// Removes one that does not run.
+    /// Removes an experiment that does not run.
     async fn remove(&self, name: &str) -> Result<(), ExperimentFault>;
-    /// Its figures.
+    /// Statistics of an experiment, of all nodes of the cluster.
     async fn report(&self, name: &str) -> Result<ExperimentReport, ExperimentFault>;
 }
 

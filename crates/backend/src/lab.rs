@@ -215,8 +215,8 @@ pub trait Lab: Send + Sync + 'static {
     async fn dictionaries(&self) -> Vec<DictionaryBody>;
     /// Stages a dictionary. False: it was there.
     async fn stage_dictionary(&self, encoding: &str, bytes: Vec<u8>) -> Result<(DictionaryBody, bool), LabFault>;
-    /// Serves a dictionary to this many thousandths of the accounts; `None` withdraws it. Returns none if the node does
-    /// not have it.
+    /// Serves a dictionary to this many thousandths of the accounts; `None` withdraws it. Returns `None` for an unknown
+    /// dictionary.
     async fn serve_dictionary(&self, id: &str, permille: Option<u16>) -> Result<Option<DictionaryBody>, LabFault>;
     /// Removes a dictionary that is not served. False: there is no such one.
     async fn remove_dictionary(&self, id: &str) -> Result<bool, LabFault>;

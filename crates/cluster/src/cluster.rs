@@ -168,7 +168,7 @@ struct Route {
     idle_at: Option<Instant>,
     /// Times that this node began to serve the guild since it knows the route: a hand-off is of one of them.
     term: u64,
-    /// After a hand-off to another node: when the relays here are reset, unless that node has said that it serves them.
+    /// After a hand-off to another node: when the relays here are reset, unless that node has sent `Arrived`.
     confirm_at: Option<Instant>,
 }
 

@@ -108,7 +108,7 @@ pub enum PeerMessage {
     /// The sender has dropped a guild from memory, with the relays of the receiver.
     Released { guild_id: GuildId },
     /// The sender of this has handed a guild over to the node with this incarnation, and sends its relays nothing more.
-    /// `nodes`: those that the sender told; for the new owner.
+    /// `nodes`: all to which it sends this message; for the new owner.
     Moved { guild_id: GuildId, to: Incarnation, nodes: Vec<NodeNumber> },
     /// Answer to `Moved`: inputs for the guild go to the new owner from here on.
     Fence { guild_id: GuildId },

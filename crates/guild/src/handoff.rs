@@ -13,8 +13,8 @@
 //!             presences, not with members and sessions. `LOGGED_MAX` items wait; past it `take_handoff` returns none,
 //!             and the hand-off fails. The tail has what other modules bound: nonces, waits of slow mode, publications,
 //!             temporary members, presences that wait for their turn.
-//! Not here    bytes and chunks on the wire (`guildhall-cluster`); the order of the steps, time-outs, and who owns the
-//!             guild (`guildhall-node`).
+//! Not here    bytes and chunks on the wire (`guildhall-cluster`); the order of the steps, time-outs, and the owner
+//!             record (`guildhall-node`).
 
 mod base;
 mod standby;
@@ -43,7 +43,7 @@ const NO_THRESHOLD: u16 = 50;
 /// One change of a guild that a standby follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HandoffItem {
-    /// Base fields.
+    /// Fields of the guild itself, such as name and owner.
     Guild(Arc<GuildFields>),
     Role(Arc<Role>),
     RoleGone(RoleId),
@@ -73,7 +73,7 @@ pub struct VoicePlace {
 }
 
 impl HandoffItem {
-    /// What a write changes in memory. None: only messages, which a guild reads again.
+    /// Change that a write makes in memory. None: it writes only messages, which a guild reads again.
     fn of_write(write: &Write) -> Option<Self> {
         Some(match write {
             Write::PutGuild(guild) => Self::Guild(guild.clone()),
@@ -96,7 +96,7 @@ impl HandoffItem {
         })
     }
 
-    /// The message of a relay, unless it only asks for something.
+    /// Message of a relay that changes the guild. None: it is a request.
     fn of_relay(message: &ToGuild) -> Option<Self> {
         match message {
             ToGuild::Subscribe { .. }
@@ -184,8 +184,8 @@ impl Guild {
         }
     }
 
-    /// Changes since the last call, in order. None: there were too many, the guild was deleted, or no hand-off is
-    /// under way.
+    /// Changes since the last call, in order. None: more than `LOGGED_MAX`, the guild was deleted, or no hand-off
+    /// runs.
     pub fn take_handoff(&mut self) -> Option<Vec<HandoffItem>> {
         let is_deleted = self.is_deleted;
         let log = self.handoff.as_mut().filter(|log| !log.is_overfull && !is_deleted)?;
@@ -205,7 +205,8 @@ impl Guild {
         self.handoff.as_ref().map_or(0, |log| log.items.len())
     }
 
-    /// Whether nothing is under way that a hand-off would lose: no job with a waiter but for lists, no background task.
+    /// Whether the guild has no work that a hand-off would lose: background tasks, and jobs with a waiter, those of
+    /// member lists excepted.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.background.is_empty() && self.queue.has_only_lists()

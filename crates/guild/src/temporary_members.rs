@@ -51,8 +51,8 @@ impl TemporaryMembers {
         self.members.keys().map(|user_id| GuildResource::TemporaryMember(*user_id))
     }
 
-    /// Milliseconds until each is checked; none: there is no need to. Loaded members have no time before the first
-    /// timer.
+    /// Milliseconds until each is checked; none: it needs no check. Before the first timer, loaded members have
+    /// `LOADED_MS`.
     pub fn waits(&self, now: Now) -> Vec<(UserId, Option<u64>)> {
         let wait = |at: Instant| if at == NOT_YET { LOADED_MS } else { at.ms_since(now.instant) };
         self.members.iter().map(|(user_id, at)| (*user_id, at.map(wait))).collect()

@@ -208,7 +208,7 @@ impl InstalledDictionaries {
     /// Encoding of a dictionary that an experiment may try.
     ///
     /// # Errors
-    /// The node does not have it, or it is withdrawn: the text says what to do.
+    /// The node does not have it, or it is withdrawn; the text names the remedy.
     pub fn can_try(&self, id: DictionaryId) -> Result<Encoding, String> {
         let loaded = self.loaded();
         let Some(known) = loaded.all.find(id) else {

@@ -239,7 +239,7 @@ pub struct RecordingReader<R> {
     input_at: usize,
     /// Decompressed text; lines begin at `line_at`.
     text: Vec<u8>,
-    /// What was decompressed last; it has room for `CHUNK_BYTES`.
+    /// Bytes of the last decompression; its capacity is `CHUNK_BYTES`.
     piece: Vec<u8>,
     line_at: usize,
     searched_at: usize,
@@ -473,7 +473,7 @@ impl<R: Read> RecordingReader<R> {
     }
 }
 
-/// What a frame of zstd begins with.
+/// First bytes of a zstd frame (RFC 8878, "Zstandard Frames").
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const NO_RECORDING: &str = "this is no recording: make one with `guildhall lab record`";
 const HEADER_START: &[u8] = b"{\"format\":";
@@ -485,8 +485,8 @@ const LARGE_WINDOW: &str = "its window is larger than 8 MiB: `zstd -dc --long=31
 const FRAME_START_BYTES: usize = 6;
 
 /// Checks what the library does not: the kind of a file, and the window of a frame that it decodes in one piece (RFC
-/// 8878, "Window Descriptor"). A frame of a single segment has its content as the window, and the library has the
-/// bound.
+/// 8878, "Window Descriptor"). A frame of a single segment has its content as the window, which the library
+/// bounds.
 fn check_frame_start(frame: &[u8], line: u64) -> Result<()> {
     let Some(start) = frame.strip_prefix(&MAGIC) else {
         ensure!(

@@ -396,7 +396,7 @@ impl Partitions {
     ) -> oneshot::Receiver<(HandOver, usize)> {
         let (sender, receiver) = oneshot::channel();
         let released = Box::new(move |result| {
-            // Sessions that nobody waits for any more are lost: their clients identify again.
+            // Without a receiver the released sessions are lost: their clients identify again.
             let _ = sender.send(result);
         });
         if let Some(mailbox) = self.mailboxes.get(partition.index()) {

@@ -130,7 +130,7 @@ pub(crate) struct GuildHost {
     handoff: Handoff,
     /// A guild that arrived while a load, or commits of an earlier owner, were under way here.
     taken: Option<TakenOver>,
-    /// A load was asked for, and has not ended.
+    /// A load of the guild runs.
     is_loading: bool,
     /// When the worker will call `handle_timer`.
     pub(crate) armed_at: Option<Instant>,

@@ -51,9 +51,9 @@ impl CopyLimits {
 /// How many sessions a queue has, or had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopiedSessions {
-    /// So far.
+    /// Sessions that were ever copied from.
     pub total: u64,
-    /// Now.
+    /// Sessions that are copied from now.
     pub now: u64,
     /// Of `total`, those that ended because the reader was too slow.
     pub lost_total: u64,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_ended_count_if_asked_for() {
+    fn ended_sessions_count_with_counts_ended() {
         for (counts_ended, admitted) in [(true, 3), (false, 50)] {
             let queue = queue(3, 3, counts_ended);
             assert_eq!((0..50).filter(|_| queue.admit().is_some()).count(), admitted);

@@ -126,8 +126,8 @@ impl Partition {
         count
     }
 
-    /// Restores those sessions of a hand-over whose home is here and whose accounts are among `users`. Their guilds are
-    /// about to attach them. Returns their keys, and their places among the sessions of the hand-over.
+    /// Restores the sessions of a hand-over with their home in this partition and their account among `users`. Their
+    /// guilds are about to attach them. Returns their keys, and their places among the sessions of the hand-over.
     pub(crate) fn restore_sessions(
         &mut self,
         now: Now,

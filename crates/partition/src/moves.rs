@@ -300,7 +300,7 @@ impl Partition {
         }
     }
 
-    /// Restores sessions of a node that leaves, whose accounts are among `users`. Returns their number.
+    /// Restores the sessions of a leaving node with their account among `users`. Returns their number.
     pub fn handle_arrivals(
         &mut self,
         now: Now,

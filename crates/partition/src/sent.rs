@@ -92,7 +92,7 @@ impl ConnSent {
         self.taps.set_bill(copies);
     }
 
-    /// Its copies.
+    /// Taps that copy from the connection.
     pub(crate) fn taps(&self) -> &ConnTaps {
         &self.taps
     }

@@ -281,7 +281,7 @@ impl Drop for Trial {
 
 impl Core {
     /// A connection begins to serve a session: it takes part in the first experiment with dictionaries that has it, or
-    /// in the first that has the session and whose arms all could write its stream. Called before the first dispatch.
+    /// in the first that has the session, if all its arms can write the stream. Called before the first dispatch.
     pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, first_seq: u64, is_resume: bool) {
         let Some(table) = self.experiments.clone() else { return };
         let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };

@@ -126,7 +126,7 @@ test("a recording that another program reads cannot be saved here", async (t) =>
   assert.equal(await page.getByRole("button", { name: "Save file" }).count(), 0);
 });
 
-test("without the scope the page says what to do; another node of the cluster is asked", async (t) => {
+test("without the scope the page names the remedy; requests go to another node of the cluster", async (t) => {
   const { page } = await open(t, { stub: { scopes: ["read"] } });
   await page.locator(".answer", { hasText: "This key has no scope lab" }).waitFor();
   await isSound(page);

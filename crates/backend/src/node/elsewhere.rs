@@ -4,11 +4,11 @@
 //! Owns        the parameter `node`; the way of such a request to the other node and back, as a question by the bus.
 //! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may
 //!             there. E2 this node sends an action once, and writes its audit entry with the other node as its object.
-//!             E3 this node answers reports and actions below `/v1/node`, and the lab's `LAB` routes, alone, whatever
-//!             another node asks, and writes an audit entry of an action, too. (tests `e3_*`)
+//!             E3 this node answers reports and actions below `/v1/node`, and the lab's `LAB` routes, to requests
+//!             of other nodes, no other routes, and writes an audit entry of an action, too. (tests `e3_*`)
 //! Limits      `PATIENCE` for an answer. A body has at most `BODY_BYTES_MAX`. An answer has at most what the bus takes
-//!             at once (1 MB with NATS's default): a longer one is refused. The live stream asks once a second, and
-//!             ends when the node does not answer `SILENT_MAX` times.
+//!             at once (1 MB with NATS's default): a longer one is refused. The live stream sends a request a second,
+//!             and ends when the node does not answer `SILENT_MAX` times.
 //! Spec        docs/backend-api.md "Node".
 
 use super::super::{

@@ -52,7 +52,7 @@ pub(super) struct Arriving {
     has_record: bool,
     /// The driver has claimed the epoch for the standby.
     has_guild: bool,
-    /// Nodes that were told, without those that have passed; empty before `has_record`.
+    /// Nodes to which the old owner sent `Moved`, without those that have passed; empty before `has_record`.
     awaited: BTreeSet<NodeNumber>,
     passed: BTreeSet<NodeNumber>,
     /// Inputs in the order in which the guild handles them.
@@ -89,7 +89,7 @@ impl Arriving {
         self.parked.len() + self.held.values().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Takes an input of node `sender`. What the old owner sends was passed on, or is its own: it comes in order.
+    /// Takes an input of node `sender`. The old owner sends its own inputs and those that it passes on, in order.
     pub(super) fn take(&mut self, sender: NodeNumber, origin: Origin, input: GuildInput) {
         if sender == self.from || self.passed.contains(&sender) {
             self.parked.push_back((origin, input));
@@ -109,7 +109,7 @@ impl Arriving {
     pub(super) fn forget(&mut self, of: NodeNumber, is_gone: bool) {
         self.held.remove(&of);
         self.parked.retain(|(origin, input)| match node_of(input) {
-            // What the old owner has passed on has arrived.
+            // Inputs that the old owner has passed on are not lost.
             Some(node) => node != of || !is_gone && *origin != Origin::Peer(of),
             None => *origin != Origin::Peer(of),
         });
@@ -150,8 +150,8 @@ impl Cluster {
     // ── the old owner ────────────────────────────────────────────────────────────────────────────
 
     /// The record that would make `to` the owner of a guild of this node, and the term in which the guild is served
-    /// here. None: it is not served here, that node takes no guilds, or a node does not understand the messages of a
-    /// hand-off.
+    /// here. None: this node does not serve it, that node takes no guilds, or a node of the cluster has a version
+    /// without hand-offs.
     #[must_use]
     pub fn may_leave(&self, guild_id: GuildId, to: NodeNumber) -> Option<(OwnerRecord, u64)> {
         let peer = self.peers.get(&to).filter(|peer| peer.record.state == NodeState::Active)?;
@@ -244,7 +244,7 @@ impl Cluster {
         self.end_leaving(guild_id);
     }
 
-    /// Sends the new owner an input. A request of another node goes back to it: it asks again.
+    /// Sends the new owner an input. A request of another node goes back to it: it retries.
     fn send_on(&mut self, now: Instant, guild_id: GuildId, to: NodeNumber, origin: Origin, input: GuildInput) {
         match origin {
             Origin::Own => self.send_input(now, guild_id, to, input),
@@ -382,7 +382,7 @@ impl Cluster {
             return self.handle_moved_here(now, guild_id, nodes);
         }
         let Some(to) = self.peer_of(to) else {
-            // This node does not know it, or it has left: the record says so.
+            // The new owner is unknown here, or has left: the owner record names the node that serves the guild.
             if self.owner_of(guild_id) == Some(from) {
                 self.search_again(now, guild_id, Resets::Yes);
             }

@@ -136,7 +136,7 @@ pub enum Keeping {
 pub enum Waiter {
     Keeper(Keeping),
     Owner(GuildId, OwnerOp),
-    /// A hand-off that names the new owner; what was to be written.
+    /// A hand-off that names the new owner, and the record that it writes.
     Naming(GuildId, Option<OwnerRecord>),
 }
 

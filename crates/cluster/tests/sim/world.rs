@@ -106,7 +106,7 @@ pub enum InjectedFault {
     FreezesEarly,
     /// A guild that leaves forgets the messages of relays that it has not handled.
     ForgetsWaiting,
-    /// A guild stays when the lease store does not say whether the record names another node.
+    /// A guild stays although the lease store has not answered whether the record names another node.
     StaysUnsure,
 }
 

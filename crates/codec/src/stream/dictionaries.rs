@@ -1,7 +1,7 @@
 //! The dictionaries of a node, by id, and the share of accounts that each is offered to.
 //!
-//! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set; what an account is
-//!             offered of it.
+//! Owns        `Dictionaries`, a set; `DictionarySwitch`, by which a running node replaces its set; the offers of a
+//!             set to one account.
 //! Invariants  R1 an id has the same bytes and encoding for the lifetime of a set. A set is immutable: a node
 //!             with other dictionaries gets another set. R2 an account that a share has stays in it while the share
 //!             grows (test `r2_*`).
@@ -87,7 +87,7 @@ pub struct Asker {
     pub is_bot: bool,
 }
 
-/// What an experiment lists for an account, in place of the node's own list.
+/// An experiment's entries in the list of an account, in place of the node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedOffer {
     /// Entries of this encoding are concerned, and no others.
@@ -100,7 +100,7 @@ pub struct TriedOffer {
 
 /// Experiments with dictionaries.
 pub trait DictionaryTrials: fmt::Debug + Send + Sync {
-    /// What they list for this account, which requests the list now: at most one offer per encoding.
+    /// Offers to an account that requests the list now: at most one per encoding.
     fn offers(&self, asker: Asker) -> Vec<TriedOffer>;
 }
 
@@ -131,7 +131,8 @@ impl DictionarySwitch {
         self.0.write().unwrap_or_else(PoisonError::into_inner).trials = Some(trials);
     }
 
-    /// What a client may use, the preferred one of an encoding first. None: its account is not known.
+    /// Dictionaries that a client may use, the preferred one of an encoding first. `asker` is none for a client without
+    /// a token.
     #[must_use]
     pub fn offered_to(&self, asker: Option<Asker>) -> Vec<KnownDictionary> {
         let Switch { dictionaries, trials } = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! Tail: what a guild has besides its base and its items, when it has stopped.
+//! Tail: the state of a stopped guild that neither base nor items carry.
 
 use crate::{machine::Guild, message_state::MessagesTail, presence::WaitingPresences, publications::PublicationId};
 use guildhall_guild_protocol::RelayId;
@@ -31,7 +31,7 @@ impl Guild {
         self.input(|guild| guild.flush_all_lists(now));
     }
 
-    /// What the items do not have. The guild must be settled (`is_settled`), and get no input any more.
+    /// State that the items do not carry. The guild must be settled (`is_settled`), and get no further input.
     #[must_use]
     pub fn handoff_tail(&self, now: Now) -> HandoffTail {
         HandoffTail {

@@ -303,8 +303,8 @@ impl Relays {
         self.links.iter().filter(|(_, link)| link.is_cut).map(|(relay, _)| *relay).collect()
     }
 
-    /// At most `max` sessions of current links after `after`; and the last one that was looked at, if there may be
-    /// more.
+    /// At most `max` sessions of current links after `after`, and the key to continue from; no key: these were the
+    /// last.
     pub fn sessions_after(
         &self,
         after: Option<SessionKey>,

@@ -112,7 +112,7 @@ fn publish(n: u64) -> BackendCommand {
     BackendCommand::Publish { rule: AudienceRule::Members, event, id: Some(PublicationId([7, n])) }
 }
 
-/// What the walk does not do by itself: threads, resources, watches, publications.
+/// Commands that the walk lacks: threads, resources, watches, publications.
 fn also(walk: &mut Walk) {
     let user_id = *walk.rng.pick(&USERS).expect("there are users");
     let text = walk.oracle.channels.values().find(|channel| channel.kind == ChannelType::Text).map(|of| of.id);

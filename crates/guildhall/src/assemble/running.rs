@@ -259,7 +259,7 @@ impl RunningNode {
             _ => Vec::new(),
         };
         if let Some(server) = &server {
-            // While there are guilds that answer them; one of them may have asked for this stop.
+            // Before the guilds end, because they answer them; one may be the request for this stop.
             server.end_requests(PART_MS_MIN).await;
         }
         let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();

@@ -130,7 +130,7 @@ struct StartArgs {
     remote: Remote,
 }
 
-/// What a draft has since its creation.
+/// Fields that are fixed when a draft is created.
 const DRAFT_HAS: [&str; 11] = [
     "arms",
     "layer",

@@ -26,7 +26,7 @@ struct Member {
     name: String,
 }
 
-/// A node that is asked, by way of the one that --server names.
+/// Node of a request; the node that --server names forwards it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target(Option<u8>);
 

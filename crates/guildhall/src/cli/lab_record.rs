@@ -85,7 +85,7 @@ struct Files {
     file: File,
     bytes: u64,
     bytes_max: u64,
-    /// Whose frames were written last.
+    /// Header of the recording whose frames were written last.
     header: Vec<u8>,
 }
 

@@ -46,13 +46,13 @@ struct Part {
 
 impl PeerQuestion for Part {
     const KIND: &'static str = "take_sessions";
-    type Answer = Told;
+    type Answer = PartAnswer;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Told {
+enum PartAnswer {
     More,
-    /// The parcel is complete: so many sessions continue here.
+    /// The parcel is complete, and this many sessions continue here.
     Taken(usize),
     /// The node has no room, or leaves itself.
     Refused,
@@ -114,11 +114,11 @@ impl Departures {
     // ── the node that takes sessions ─────────────────────────────────────────────────────────────
 
     /// None: the parcel is being restored, and the question is to be repeated.
-    async fn take(&self, part: Part) -> Option<Told> {
+    async fn take(&self, part: Part) -> Option<PartAnswer> {
         let ticket = part.ticket;
         let text = match self.collect(part) {
             Ok(text) => text,
-            Err(told) => return told,
+            Err(answer) => return answer,
         };
         let count = match serde_json::from_str::<HandOver>(&text) {
             Ok(over) => {
@@ -134,11 +134,11 @@ impl Departures {
         if let Some(arriving) = self.arriving().get_mut(&ticket) {
             arriving.state = State::Taken(count);
         }
-        Some(Told::Taken(count))
+        Some(PartAnswer::Taken(count))
     }
 
     /// Adds a part. The whole text once it is complete (P1), else the answer.
-    fn collect(&self, part: Part) -> Result<String, Option<Told>> {
+    fn collect(&self, part: Part) -> Result<String, Option<PartAnswer>> {
         let Part { ticket, number, parts_count, text } = part;
         let now = self.now();
         let mut all = self.arriving();
@@ -146,7 +146,7 @@ impl Departures {
         let texts = all.values().flat_map(|arriving| arriving.texts.iter().flatten());
         let has_room = texts.map(String::len).sum::<usize>() + text.len() <= ARRIVING_BYTES_MAX;
         if !all.contains_key(&ticket) && (number > 0 || parts_count > ARRIVING_BYTES_MAX / 1_024) {
-            return Err(Some(Told::Refused));
+            return Err(Some(PartAnswer::Refused));
         }
         let arriving = all.entry(ticket).or_insert_with(|| Arriving {
             texts: vec![None; parts_count.max(1)],
@@ -155,16 +155,16 @@ impl Departures {
         });
         match arriving.state {
             State::Restoring => return Err(None),
-            State::Taken(count) => return Err(Some(Told::Taken(count))),
+            State::Taken(count) => return Err(Some(PartAnswer::Taken(count))),
             State::Incomplete => {}
         }
         let Some(place) = arriving.texts.get_mut(number).filter(|_| has_room) else {
             all.remove(&ticket);
-            return Err(Some(Told::Refused));
+            return Err(Some(PartAnswer::Refused));
         };
         *place = Some(text);
         if arriving.texts.iter().any(Option::is_none) {
-            return Err(Some(Told::More));
+            return Err(Some(PartAnswer::More));
         }
         arriving.state = State::Restoring;
         Ok(std::mem::take(&mut arriving.texts).into_iter().flatten().collect())
@@ -267,11 +267,11 @@ impl Departures {
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         for (number, text) in texts.into_iter().enumerate() {
             let part = Part { ticket, number, parts_count, text };
-            let told = ask_until(&self.membership, (to, &part), patience, deadline).await;
-            match told {
-                Some(Told::More) => {}
-                Some(Told::Taken(count)) => return Sent::Taken(count),
-                Some(Told::Refused) => return Sent::Back(over),
+            let answer = ask_until(&self.membership, (to, &part), patience, deadline).await;
+            match answer {
+                Some(PartAnswer::More) => {}
+                Some(PartAnswer::Taken(count)) => return Sent::Taken(count),
+                Some(PartAnswer::Refused) => return Sent::Back(over),
                 // P2. Without its last part the other node restores nothing.
                 None if number + 1 < parts_count => return Sent::Back(over),
                 None => return Sent::Unknown(over.sessions.len()),

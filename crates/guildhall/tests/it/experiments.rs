@@ -266,7 +266,7 @@ fn an_arm_with_a_dictionary_is_offered_to_its_accounts_and_taken_back() {
     for at in 0..12 {
         let token = backend.token(&(OWNER + at).to_string());
         let expected = if is_tried(at) { vec![id.to_string()] } else { vec![] };
-        // The last account does not ask, and takes no part.
+        // The last account requests no list, and takes no part.
         if at < 11 {
             assert_eq!(listed(demo.addr, Some(&token)), Ok(expected), "{at}");
         }

@@ -173,8 +173,8 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
     assert_eq!(moved, 2);
 }
 
-/// Posts until the session receives a message. Its guild may move, too, and what is posted before its GUILD_CREATE does
-/// not come.
+/// Posts until the session receives a message. Its guild may move, too: the session misses posts before its
+/// GUILD_CREATE.
 fn say_until_heard(node: &Node, token: &str, ws: &mut Ws) {
     wait_until("a message is received", || {
         say_when_served(node, token, "live");

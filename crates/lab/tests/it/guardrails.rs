@@ -119,7 +119,7 @@ fn alarm(seed: u64, tail: Tail, tolerance: f64, planted: Option<Planted>) -> Opt
     alarm_of(seed, tail, (tolerance, [1, 1]), planted)
 }
 
-/// As `alarm`; each arm has a connection in so many.
+/// As `alarm`. Each arm gets one connection in its entry of `one_in`.
 fn alarm_of(
     seed: u64,
     tail: Tail,

@@ -138,7 +138,7 @@ fn r2_a_window_above_the_bound_is_refused_with_what_to_do() {
     let with_size = |text: &[u8]| stored(&[&[0xa0], &(text.len() as u32).to_le_bytes()[..]].concat(), text);
     assert_eq!(read(&with_size(&long[..1 << 20])), Ok(0));
     assert!(read(&with_size(&long)).unwrap_err().contains("larger than 8 MiB"));
-    // What the program `zstd` writes up to level 19 is read.
+    // The reader takes files of the program `zstd` up to level 19.
     let mut context = zstd_safe::CCtx::create();
     for level in [1, 3, 19] {
         let mut file = Vec::with_capacity(zstd_safe::compress_bound(long.len()));

@@ -5,7 +5,7 @@
 //! Invariants  M1 before the owner record names the other node, any failure leaves the guild here, and nothing there.
 //!             M2 after it, the other node serves the guild: with the state that it was sent, or from the database.
 //!             M3 a frozen guild goes on only if the record is known to name this node, and no write under way can
-//!             change that. (tests `it/handoff.rs` of `guildhall`)
+//!             change that. (tests `node/tests/it/cluster/handoff.rs`)
 //! Limits      `LEAVING_MAX` guilds leave and `ARRIVING_MAX` arrive at a time; `PART_BYTES_MAX` per message,
 //!             `SLICE_ITEMS` sessions per step of the guild, `ROUNDS_MAX` rounds, `SETTLE_MAX` for the freeze. A
 //!             standby whose old owner is silent for `SILENT_MAX` is dropped.
@@ -57,7 +57,7 @@ const SERVED_MAX: Duration = Duration::from_secs(5);
 /// After which silence of the old owner a standby is dropped.
 const SILENT_MAX: Duration = Duration::from_secs(600);
 
-/// What a hand-off was.
+/// Figures of one hand-off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffReport {
     pub total_ms: u64,
@@ -119,7 +119,7 @@ pub struct Leave {
     pub to: NodeNumber,
     pub bytes: u64,
     pub rounds: u32,
-    /// Inputs wait.
+    /// The freeze has begun: inputs wait.
     pub is_frozen: bool,
 }
 

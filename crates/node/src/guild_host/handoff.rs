@@ -207,7 +207,7 @@ impl GuildHost {
         self.release(cx);
     }
 
-    /// Installs another node's guild. What a load or earlier commits leave behind comes first.
+    /// Installs another node's guild, after a load and commits that are under way here have ended.
     fn take_over(&mut self, cx: &mut Context<'_>, taken: TakenOver) {
         match self.state {
             HostState::Loading if self.is_loading => self.taken = Some(taken),
@@ -232,7 +232,7 @@ impl GuildHost {
         for relay in self.streams.broken() {
             self.lags(cx, relay);
         }
-        // What it has to send since it took over.
+        // Sends the outputs of `Guild::take_over`.
         self.run_and_push(cx, |_| ());
         for node in forget {
             self.forget_subscribed(cx, node);

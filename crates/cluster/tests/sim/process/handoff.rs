@@ -45,7 +45,7 @@ pub struct Leaves {
 enum LeaveStage {
     /// The state is on its way.
     Sending,
-    /// The lease store is asked, until then; what it is asked to write; whether a write had no answer.
+    /// The lease store is to name the new owner by `until`. `is_unsure`: a write had no answer.
     Naming { until: u64, is_unsure: bool },
 }
 
@@ -205,7 +205,7 @@ impl Process {
     /// The guild is gone, and has not handled these.
     pub(super) fn gave_up(&mut self, core: &mut Core, guild_id: GuildId, waiting: Vec<Waiting>) {
         let inputs = waiting.into_iter().filter_map(|waiting| match waiting {
-            // The driver asks for other nodes again, and passes the answer on; here they are refused.
+            // The driver retries requests of other nodes, and passes the answer on; the simulation refuses them.
             Waiting::Command(guildhall_cluster::Origin::Own, request) => {
                 let command = Box::new(Command::ReadGuild);
                 Some(GuildInput::Command { request, actor: Actor::System, command, trace: None })
