@@ -303,7 +303,7 @@ fn sentence(reason: &str) -> String {
 }
 
 /// Other nodes may have this one move its guilds.
-pub fn move_when_asked(membership: &Arc<Membership>) {
+pub fn answer_moves(membership: &Arc<Membership>) {
     let weak = Arc::downgrade(membership);
     membership.on_question(move |MoveQuestion { guild_id, to }| {
         let membership = weak.upgrade();

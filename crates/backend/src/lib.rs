@@ -55,7 +55,7 @@ mod users;
 mod wording;
 
 pub use audit::{AuditPruner, note_rollback};
-pub use cluster::{DrainQuestion, move_when_asked};
+pub use cluster::{DrainQuestion, answer_moves};
 pub use dashboard::Cookies;
 pub use experiments::{
     ExperimentArm, ExperimentArmReport, ExperimentAudience, ExperimentBody, ExperimentChange, ExperimentComparison,

@@ -161,8 +161,8 @@ impl Routes<'_> {
     ) -> (Router, Router) {
         let Parts { ports, clock, node, shared, .. } = self.parts;
         if let Some(membership) = node.membership() {
-            cluster::drain_when_asked(membership, reports);
-            guildhall_backend::move_when_asked(membership);
+            cluster::answer_drains(membership, reports);
+            guildhall_backend::answer_moves(membership);
         }
         let state = V1State {
             node: node.clone(),

@@ -142,7 +142,7 @@ pub async fn lost(node: &Node) {
 }
 
 /// Other nodes may drain this one.
-pub fn drain_when_asked(membership: &Membership, reports: &Arc<Reports>) {
+pub fn answer_drains(membership: &Membership, reports: &Arc<Reports>) {
     let reports = Arc::downgrade(reports);
     membership.on_question(move |DrainQuestion| {
         let reports = reports.upgrade();

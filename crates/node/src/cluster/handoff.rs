@@ -675,16 +675,15 @@ impl Membership {
 /// Applies a body to a stage. Takes time with its size; the first items build the standby.
 fn apply(clock: &dyn crate::Clock, limits: GuildLimits, stage: Stage, body: Body) -> Result<Stage, String> {
     let now = || clock.now();
-    let (items, last) = match (stage, body) {
+    let (stage, items, last) = match (stage, body) {
         (Stage::Parts(mut parts), Body::Chunk(chunk)) => {
             parts.add(chunk);
             return Ok(Stage::Parts(parts));
         }
-        (stage, Body::Items(items)) => ((stage, items), None),
-        (stage, Body::Last { items, tail, streams }) => ((stage, items), Some((tail, streams))),
+        (stage, Body::Items(items)) => (stage, items, None),
+        (stage, Body::Last { items, tail, streams }) => (stage, items, Some((tail, streams))),
         (_, Body::Chunk(_)) => return Err("a chunk came behind changes".to_owned()),
     };
-    let (stage, items) = items;
     let mut guild = match stage {
         Stage::Parts(parts) => {
             let standby = parts.standby(now(), limits, RESTING_ORIGIN);
