@@ -2,7 +2,7 @@
 //! progress end, and nothing hangs when descriptors run out.
 
 use crate::{
-    support::{Demo, Http, Process, Wait, connect, guildhall, metric, serve_by, wait_for},
+    support::{Demo, Http, Process, Wait, connect, guildhall, metric, next_line, serve_by, wait_for},
     tls,
     ws::{PLAIN, Ws, raw_upgrade, request},
 };
@@ -82,8 +82,11 @@ impl Node {
         metric(self.admin, name)
     }
 
+    /// Warnings so far, at least one. The log is read by a thread of its own, so the first may be late.
     fn warnings(&self) -> Vec<Value> {
-        self.log.try_iter().filter(|line| line["level"] == "WARN").collect()
+        let is_warning = |line: &Value| line["level"] == "WARN";
+        let first = next_line(&self.log, "a warning", is_warning);
+        std::iter::once(first).chain(self.log.try_iter().filter(is_warning)).collect()
     }
 }
 
