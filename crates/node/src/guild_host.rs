@@ -409,13 +409,10 @@ impl GuildHost {
     fn advance(&mut self, cx: &mut Context<'_>) {
         self.try_freeze(cx);
         loop {
-            if matches!(self.state, HostState::AwaitingCommits)
-                && self.pipeline.is_empty()
-                && let Some(taken) = self.taken.take()
-            {
-                return self.install(cx, taken);
-            }
             if matches!(self.state, HostState::AwaitingCommits) && self.pipeline.is_empty() {
+                if let Some(taken) = self.taken.take() {
+                    return self.install(cx, taken);
+                }
                 if self.is_released && self.waiting.is_empty() {
                     self.state = HostState::Evictable;
                 } else {
