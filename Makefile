@@ -4,8 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
-	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
-	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
+	packages conformance-setup conformance-libraries conformance-readers conformance-examples conformance-documents \
+	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster lab-demo picture clean tools tools-test
 
 CARGO ?= cargo
@@ -136,6 +136,9 @@ conformance-libraries: tools-test build-suites
 
 conformance-readers: tools-test build-suites
 	conformance/readers/run --server $(SUITE_BINARY)
+
+conformance-examples: tools-test build-suites ## The clients of examples/, in C, Java, Python and Rust
+	conformance/examples --server $(SUITE_BINARY)
 
 # The programs of docs/libraries.md and docs/your-own-client.md.
 conformance-documents: tools-test build-suites

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 CLIENTS = ROOT / "clients"
 READERS = ROOT / "readers"
+EXAMPLES = ROOT.parent / "examples"
 
 LOG_TAIL_LINES = 25
 
@@ -69,7 +70,7 @@ class Toolchain:
     def _stamp(self):
         digest = hashlib.sha256(self.tool_version().encode())
         for path in self.inputs():
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+            digest.update(os.path.relpath(path, ROOT).encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 
     def run_logged(self, *command, **options):
@@ -165,8 +166,8 @@ class Rust(Toolchain):
 
     tools = ("cargo",)
 
-    def __init__(self, name, features=None):
-        super().__init__(name)
+    def __init__(self, name, features=None, source=None):
+        super().__init__(name, source)
         # The features by the compression they stand for.
         self._features = features or {"": ""}
 
@@ -303,6 +304,67 @@ class JavaReader(Java):
         return self.command(None)
 
 
+class PythonExample(Python):
+    """A program of `examples/`: its command takes the address of the gateway."""
+
+    def command(self, url):
+        return [*super().command(None), url]
+
+
+class JavaExample(Java):
+    """A program of `examples/`."""
+
+    def command(self, url):
+        return [*super().command(None), url]
+
+
+class RustExample(Rust):
+    """A program of `examples/`."""
+
+    def inputs(self):
+        return [self.source / name for name in ("Cargo.toml", "Cargo.lock", "src/main.rs")]
+
+    def install(self):
+        target = CACHE / "target"
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+        self.run_logged("cargo", "build", "--locked", cwd=self.source, env=environment)
+        shutil.copy(target / "debug" / "gateway-client", self.folder / "client")
+
+    def command(self, url):
+        return [str(self.folder / "client"), url]
+
+
+class CExample(Toolchain):
+    """A program of `examples/`, against the system's libzstd."""
+
+    tools = ("cc",)
+
+    def missing_tools(self):
+        probe = ("cc", "-E", "-include", "zstd.h", "-x", "c", "/dev/null")
+        if missing := super().missing_tools():
+            return missing
+        has_header = subprocess.run(probe, capture_output=True, check=False).returncode == 0
+        return [] if has_header else ["zstd.h (apt-get install libzstd-dev)"]
+
+    def tool_version(self):
+        return output("cc", "--version")
+
+    def inputs(self):
+        return [self.source / "client.c"]
+
+    def install(self):
+        options = ("-O2", "-Wall", "-Wextra", "-Werror")
+        self.run_logged("cc", *options, "-o", self._binary, self.source / "client.c", "-lzstd")
+
+    @property
+    def _binary(self):
+        return self.folder / "client"
+
+    def command(self, url):
+        host, port = url.removeprefix("ws://").split(":")
+        return [str(self._binary), host, port]
+
+
 TOOLCHAINS = {
     "discord.js": Node("discord.js"),
     "eris": Node("eris"),
@@ -320,6 +382,10 @@ TOOLCHAINS = {
     "reader-node": NodeReaders("reader-node", READERS / "node"),
     "reader-python": PythonReader("reader-python", READERS / "python"),
     "reader-jvm": JavaReader("reader-jvm", READERS / "jvm"),
+    "example-c": CExample("example-c", EXAMPLES / "c"),
+    "example-java": JavaExample("example-java", EXAMPLES / "java"),
+    "example-python": PythonExample("example-python", EXAMPLES / "python"),
+    "example-rust": RustExample("example-rust", source=EXAMPLES / "rust"),
 }
 
 
