@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-BetD1Tq7.js",
+        name: "assets/index-BRRklBxk.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "5c850dbb6880f1df",
-        plain: include_bytes!("assets/index-BetD1Tq7.js"),
-        gzip: include_bytes!("assets/index-BetD1Tq7.js.gz"),
-        brotli: include_bytes!("assets/index-BetD1Tq7.js.br"),
+        tag: "cc0522b1857d648a",
+        plain: include_bytes!("assets/index-BRRklBxk.js"),
+        gzip: include_bytes!("assets/index-BRRklBxk.js.gz"),
+        brotli: include_bytes!("assets/index-BRRklBxk.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "8b40d4bd0923394f",
+        tag: "cc884807ecb8d5b3",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -82,6 +82,8 @@ export type Action =
 
 /** Closing with any code but 1000 and 1001 keeps the session. */
 export const CLOSE_KEEPS_SESSION = 4000;
+/** The client could not read a message. The node counts it, and a guardrail of an experiment may act on it. */
+const CLOSE_UNDECODABLE = 4002;
 /** After this long in `ready`, the next reconnect starts with the shortest back-off. */
 const STABLE_MS = 10_000;
 /** IDENTIFY after op 9 waits a random time of this range. */
@@ -260,7 +262,7 @@ export class Session {
   /** A message could not be decoded: what follows cannot be either. */
   handleUndecodable(now: number, message: string): void {
     if (!this.#isOpen) return;
-    this.#close(CLOSE_KEEPS_SESSION, "decode error");
+    this.#close(CLOSE_UNDECODABLE, "decode error");
     const problem: Problem = { kind: "codec", message, advice: "Nothing to do: the client reconnects and resumes.", isFatal: false };
     this.#push({ type: "problem", problem });
     this.#retry(now, problem);

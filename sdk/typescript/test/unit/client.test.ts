@@ -49,7 +49,7 @@ describe("connection", () => {
     client.on("MESSAGE_CREATE", (_, { seq }) => void seen.push(seq));
     const first = await login();
     first.raw('{"t":"MESSAGE_CREATE","s":2,"op":0,"d":{"id":');
-    assert.equal(first.closedBy, 4000);
+    assert.equal(first.closedBy, 4002);
     assert.equal(named("problem")[0].kind, "codec");
     assert.equal(client.seq, 1);
     const second = await reconnected();
