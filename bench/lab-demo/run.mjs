@@ -2,8 +2,9 @@
  * The lab on a live node, from the question to the roll-back: `make lab-demo CHAT=texts.ndjson`.
  *
  * A demo with clients of the SDK of both codecs and both encodings, some of which have the large guild in view:
- * a recording, shown; dictionaries trained on it, tried by experiments, served and withdrawn; a dark
- * launch of four arms. It prints what each step printed, checks what must hold, and exits with 1 if something does not.
+ * a recording, shown; dictionaries trained on it, tried by experiments, served and withdrawn; two experiments with
+ * planted regressions, which guardrails roll back; a dark launch of four arms. It prints what each step printed, checks
+ * what must hold, and exits with 1 if something does not.
  *
  *   node bench/lab-demo/run.mjs --guildhall FILE [--chat FILE] [--clients 500] [--view 16] [--rate 200]
  *     [--minutes 5] [--sessions 32] [--dark-minutes 3] [--cpu-permille 10] [--port 8090] [--out DIR] [--pictures DIR]
@@ -38,6 +39,10 @@ const CLIENTS = Number(args.clients);
 const ARMS = ["zstd-once", "zstd:level=3", "zstd", "zlib"];
 /** Longest wait for a state. Reconnects of all clients are paced. */
 const PATIENCE_MS = 180_000;
+/** Dispatches after which a client of the experiments with regressions connects again: a connection is one sample. */
+const CONNECTION_DISPATCHES = 130;
+/** Clients of zstd-stream with the large guild in view in these experiments. */
+const TRIAL_CLIENTS = 24;
 
 const dir = mkdtempSync(join(tmpdir(), "guildhall-lab-demo-"));
 const out = resolve(args.out ?? join(dir, "out"));
@@ -103,6 +108,8 @@ server.stderr.on("data", (chunk) => { log = (log + chunk).slice(-20_000); });
 const clients = [];
 let faults = 0;
 let isOver = false;
+/** Some clients cannot read their streams, and are to report it. */
+let isBroken = false;
 
 /** Kinds of clients: both codecs with both encodings, as many of each. */
 const KINDS = [json, etf].flatMap((encoding) => [zstdStream, zlibStream].map((codec) => ({ encoding, codec })));
@@ -123,6 +130,7 @@ async function connect(demo) {
       client.on(event, (what) => {
         // An account outside of the share has no dictionary, and takes the next compression.
         if (isOver || /node has no dictionary/.test(what.reason)) return;
+        if (isBroken && (event === "codecFallback" || what.kind === "codec" || /compression|dictionary/.test(what.message))) return;
         faults += 1;
         say(`client ${index}: ${event} ${JSON.stringify(what)}`);
       });
@@ -152,6 +160,68 @@ async function reconnect(ids) {
   }
   await until("all clients to be back", () => again.every(({ client }) => client.state === "ready"));
   return [(await count()) - before, again.length];
+}
+
+/** zstd-stream whose decoder fails as soon as its stream has a dictionary. */
+function brokenDictionary() {
+  const inner = zstdStream({ dictionary: true });
+  const fail = () => { throw new Error("a decoder that does not know dictionaries"); };
+  return {
+    name: inner.name, query: inner.query,
+    prepare: async (context) => {
+      await inner.prepare(context);
+      return () => ({ push: fail, free() {} });
+    },
+  };
+}
+
+/** Calls `act` until a guardrail has rolled the experiment back, because of this metric. */
+async function untilRolledBack(name, metric, act) {
+  const begun = Date.now();
+  const of = await until(`the rollback of ${name}`, async () => {
+    const now = await ask(`/v1/experiments/${name}`, `Bearer ${key}`);
+    if (now.state !== "running") return now;
+    await act();
+  });
+  const seconds = (Date.now() - begun) / 1_000;
+  say(`${name}: ${of.state} after ${seconds.toFixed(0)} s: ${of.reason}`);
+  await experiment("report", name);
+  assert.equal(of.state, "rolled_back");
+  assert.ok(of.reason.startsWith(metric), of.reason);
+  if (args.pictures) await takePicture(`experiments/${name}`, `lab-demo-${name}`, "section.card", 1_200);
+}
+
+/** Experiments with a planted regression: more bytes; a stream that clients cannot read. `id`: a staged dictionary. */
+async function regressions(demo, id) {
+  const trial = clients.filter(({ codec }) => codec === zstdStream).slice(0, TRIAL_CLIENTS);
+  let isTrial = true;
+  const views = trial.map((each) => {
+    each.count = 0;
+    each.client.on("dispatch", () => {
+      if ((each.count += 1) < CONNECTION_DISPATCHES || each.client.state !== "ready" || !isTrial) return;
+      each.count = 0;
+      each.client.reconnect({ compression: [zstdStream(), none] });
+    });
+    return each.client.openGuild(demo.guild_id);
+  });
+  await experiment("start", "thin", "--percent", "100", "--samples", "100", "--arm", "control=node", "--arm", "thin=zstd:level=1,window=10");
+  await untilRolledBack("thin", "wire_bytes", () => pause(500));
+  isTrial = false;
+  views.forEach((close) => close());
+
+  isBroken = true;
+  const readers = clients.filter(({ codec, encoding }) => codec === zstdStream && encoding === json);
+  await experiment("start", "unreadable", "--percent", "100", "--samples", "50", "--arm", "control=node", "--arm", `tried=zstd:dict=${id}`);
+  await untilRolledBack("unreadable", "decode_faults", async () => {
+    for (const { client } of readers) {
+      client.reconnect({ compression: [brokenDictionary(), zstdStream(), none] });
+      await pause(20);
+    }
+    await pause(2_000);
+  });
+  await until("all clients to be back", () => readers.every(({ client }) => client.state === "ready"));
+  say(`all ${readers.length} clients are back, with ${[...new Set(readers.map(({ client }) => client.codec.compression))].join(", ")}`);
+  isBroken = false;
 }
 
 async function main() {
@@ -192,6 +262,7 @@ async function main() {
   const [stopped] = await reconnect(ids);
   say(`experiments stopped: ${stopped} connections began with a dictionary`);
   assert.equal(stopped, 0);
+  await regressions(demo, ids[files.findIndex((name) => name.includes(".json."))]);
   for (const id of ids) await lab("dictionary", "serve", id);
   await note("served to all");
   for (const id of ids) await lab("dictionary", "withdraw", id);
@@ -213,7 +284,7 @@ async function main() {
   const seconds = (Date.now() - begun) / 1_000;
   const launch = await ask("/v1/lab/dark", `Bearer ${key}`);
   say(`the node used ${((cpuOf(server.pid) - cpu) / seconds * 100).toFixed(1)} % of a core, the dark launch ${(launch.cpu_ns / 1e7 / seconds).toFixed(2)} % of one`);
-  if (args.pictures) await takePictures();
+  if (args.pictures) await takePicture("lab", "lab-demo", ".lab table");
   await lab("dark", "stop");
 
   const ratio = (name) => {
@@ -227,15 +298,15 @@ async function main() {
   assert.equal(faults, 0, "no client saw a fault");
 }
 
-/** Pictures of the page *Lab*, by the browser of the dashboard's tests. */
-async function takePictures() {
+/** Pictures of a page, by the browser of the dashboard's tests. */
+async function takePicture(path, name, sign, height = 1_000) {
   const { closeBrowser, visit } = await import("../../web/dashboard/test/support.js");
   mkdirSync(args.pictures, { recursive: true });
   for (const colorScheme of ["light", "dark"]) {
-    const page = await visit({ origin }, { key, path: "lab", colorScheme, viewport: { width: 1280, height: 1000 } });
-    await page.locator(".lab table").first().waitFor();
+    const page = await visit({ origin }, { key, path, colorScheme, viewport: { width: 1280, height } });
+    await page.locator(sign).first().waitFor();
     await page.waitForTimeout(3_000);
-    await page.screenshot({ path: join(args.pictures, `lab-demo-${colorScheme}.png`) });
+    await page.screenshot({ path: join(args.pictures, `${name}-${colorScheme}.png`) });
     await page.context().close();
   }
   await closeBrowser();
