@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-examples conformance-documents \
-	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
+	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults rolling cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster lab-demo picture clean tools tools-test
 
 CARGO ?= cargo
@@ -161,8 +161,15 @@ conformance-cluster: tools-test build-suites ## Three nodes on NATS and PostgreS
 	conformance/cluster/libraries --server $(SUITE_BINARY)
 	conformance/cluster/libraries --drain --server $(SUITE_BINARY)
 
-faults: build-release ## An hour of seeded faults on three nodes, NATS and PostgreSQL (MINUTES=60 SEED=1)
+faults: build-release ## An hour of seeded faults on three nodes, NATS and PostgreSQL (MINUTES=60 SEED=1), then `rolling`
 	conformance/cluster/faults --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) --server $(BINARY)
+	$(MAKE) --no-print-directory rolling
+
+# EARLIER: a commit; conformance/cluster/earlier-release has the default.
+rolling: build-release ## Three nodes upgraded from an earlier release one after the other, killed, drained, rolled back: 2,000 clients
+	earlier=$$(conformance/cluster/earlier $(EARLIER)) && \
+	conformance/cluster/faults --in-turn --sessions 2000 --earlier $$earlier --server $(BINARY) && \
+	conformance/cluster/libraries --installed --earlier $$earlier --server $(BINARY)
 
 cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreSQL and the demo community
 	tools/nats-server --install > /dev/null

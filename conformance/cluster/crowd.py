@@ -97,6 +97,9 @@ class Guest:
         self.log = None
         self.is_connected = False
         self.identified = self.resumed = self.ended = 0
+        # When the last dispatch came, and the longest time without one since `begin_watch`.
+        self._heard_at = 0.0
+        self._silence = 0.0
 
     async def run(self):
         """Connects again and again until `finish`."""
@@ -122,11 +125,20 @@ class Guest:
                 if self._writer is not None:
                     self._writer.transport.abort()
                 self._writer = None
+            if tries > 0:
+                # As a load balancer would: another node takes it, and its session moves there.
+                self._node = self._chance.choice([node for node in self._nodes if node is not self._node])
             if tries >= RESUME_TRIES:
                 self._forget()
-                # As a load balancer would: whichever node takes it.
-                self._node = self._chance.choice(self._nodes)
             await asyncio.sleep(self._chance.uniform(0.3, 1.2))
+
+    def begin_watch(self):
+        """From here on `silence` counts."""
+        self._heard_at, self._silence = self._run.now(), 0.0
+
+    def silence(self):
+        """Seconds of the longest time without a dispatch."""
+        return max(self._silence, self._run.now() - self._heard_at)
 
     def drop(self):
         """Its network breaks: the connection ends by RST, and it comes back with a RESUME."""
@@ -217,6 +229,7 @@ class Guest:
 
     def _dispatch(self, seq, name, d):
         now = self._run.now()
+        self._silence, self._heard_at = max(self._silence, now - self._heard_at), now
         if name == "READY":
             self._session_id = str(d["session_id"])
             self._sequence = Judge()

@@ -63,6 +63,7 @@ class SessionLog:
 
     def __init__(self, who, views, wanders, report):
         self.who = who
+        self.account = who.split(" ")[0]
         self._views = views
         # Channels that its account may view at times: (channel, message, time) of what came.
         self._wanders = wanders
@@ -200,6 +201,22 @@ class Record:
     def dispatches_checked(self):
         return sum(len(window.ids) for session in self.sessions for window in session.windows)
 
+    def missed(self, stored, since, until):
+        """Messages that sessions were not sent and had no right to: they came between two windows of an account's channel,
+        the second of which began in this time. A client reads them by REST."""
+        ids = {channel_id: array("Q", (message_id for message_id, _ in messages)) for channel_id, messages in stored.items()}
+        windows = {}
+        for session in self.sessions:
+            for window in session.windows:
+                windows.setdefault((session.account, window.channel_id), []).append(window)
+        count = 0
+        for (_, channel_id), of_channel in windows.items():
+            for before, window in zip(of_channel, of_channel[1:]):
+                if since <= window.begun_at < until:
+                    of = ids.get(channel_id, array("Q"))
+                    count += max(0, bisect.bisect_right(of, window.after) - bisect.bisect_right(of, before.last))
+        return count
+
     def outages_announced(self):
         """GUILD_DELETEs with `unavailable`, of all sessions."""
         return sum(session.outages for session in self.sessions)
@@ -269,8 +286,7 @@ def check_denied(sessions, denied, told):
     by_id = {each.message_id: each for each in told if each.message_id is not None}
     found = []
     for session in sessions:
-        user = session.who.split(" ")[0]
-        spans = [span for span in denied if span.user == user]
+        spans = [span for span in denied if span.user == session.account]
         for channel_id, message_id, _ in session.wandered:
             each = by_id.get(message_id)
             if each is None:

@@ -1,6 +1,7 @@
 """Plan: which faults happen, in which order and with which parameters, all from one seed.
 
 Invariants  a seed has one plan: a shorter run is the beginning of a longer one. Every kind comes once in each round.
+            `in_turn` has no seed: each node has each event, one after the other.
 Not here    how a fault is caused: `faults`.
 """
 import dataclasses
@@ -37,6 +38,11 @@ class Fault:
         parts += [f"{self.value:g}"] if self.value is not None else []
         return " ".join([*parts, f"for {self.seconds:g} s"])
 
+
+UPGRADE, ROLL_BACK = "upgrade", "roll back"
+# What happens to each node in turn: with one program, and with programs of two releases.
+IN_TURN = ("quiet", "kill", "drain")
+ROLLING = ("quiet", UPGRADE, "kill", "drain", ROLL_BACK)
 
 # Shortest and longest time; link; least and greatest value.
 KINDS = {
@@ -102,3 +108,11 @@ def short(seed, nodes):
     for kind in SHORT:
         fault = one(chance, kind, nodes)
         yield dataclasses.replace(fault, seconds=min(fault.seconds, 2), quiet_seconds=1)
+
+
+def in_turn(nodes, kinds, quiet_seconds):
+    """Each of the nodes has an event of each kind; `quiet` comes once, for comparison."""
+    for kind in kinds:
+        for node in range(1 if kind == "quiet" else nodes):
+            seconds = 10 if kind == "quiet" else 1
+            yield Fault(kind, None if kind == "quiet" else node, None, seconds, quiet_seconds)

@@ -70,6 +70,10 @@ class Server:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self._popen
             )
 
+    def use(self, program):
+        """The program of the next start."""
+        self._command[0] = str(program)
+
     @property
     def pid(self):
         return self._process.pid

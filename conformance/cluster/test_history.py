@@ -194,5 +194,24 @@ class Faulty(Case):
         self.check("key twice")
 
 
+class Missed(Case):
+    def test_messages_between_two_sessions_and_in_an_outage_are_counted_by_the_time_of_the_next_window(self):
+        log = self.session()
+        self.see(log, 100)
+        log.finish(4.0)
+        again = SessionLog("guest-1 at node-2", {OPEN}, {STAFF}, self.record.report)
+        self.record.sessions.append(again)
+        again.available(GUILD, {OPEN: 101}, 6.0)
+        again.unavailable(GUILD, 7.0)
+        again.available(GUILD, {OPEN: 102}, 8.0)
+        # Another account, which misses nothing.
+        other = self.session(after=102, who="guest-2 at node-0")
+        for each in (again, other):
+            each.finish(9.0, LIVE)
+        self.check()
+        counts = [self.record.missed(self.stored, since, until) for since, until in ((0, 6), (6, 7), (7, 9))]
+        self.assertEqual(counts, [0, 1, 1])
+
+
 if __name__ == "__main__":
     unittest.main()
