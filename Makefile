@@ -6,7 +6,7 @@ SHELL := bash
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-examples conformance-documents \
 	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults rolling cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
-	build-bench fuzz bench bench-cluster lab-demo picture clean tools tools-test
+	build-bench fuzz bench bench-cluster report lab-demo picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -67,6 +67,7 @@ tidy: tools ## Do cited sections and files exist? Do dependencies point downward
 	$(call need,python3,Install Python 3.10 or later.)
 	$(CARGO) fetch --quiet --locked --target $(HOST)
 	python3 -m unittest discover -q -s tools
+	python3 -m unittest discover -q -s bench/report
 	tools/tidy
 
 commits: ## Do the commits since origin/main have a subject and a body as CONTRIBUTING.md wants them?
@@ -227,6 +228,9 @@ bench: build-bench ## CPU and bytes per delivery, against a plain send()
 	$(BENCH) sockets --connections 1000 --mode zstd
 	$(BENCH) sockets --connections 5000 --mode prepared
 	$(BENCH) broadcast
+
+report: build-bench ## The published experiments, done again: docs/report/, some 20 minutes (CHAT=texts.ndjson); goes on where it was stopped
+	bench/report/report.py $(if $(CHAT),--chat $(CHAT))
 
 bench-cluster: build-bench ## Three nodes against one, on NATS and PostgreSQL: CPU, latency, a slow link, a killed owner
 	tools/nats-server --install > /dev/null

@@ -25,6 +25,7 @@ mod stats;
 mod text;
 mod upgrades;
 mod usage;
+mod waterfall;
 mod wire;
 
 #[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
@@ -99,6 +100,11 @@ enum Bench {
     /// on, of eight sessions; "their bytes" are those of the given number of connections, after a warm-up of up to 400
     /// messages each. CPU includes the work per event.
     Codec(codec::CodecArgs),
+    /// Bytes of whole sittings of a client: from zlib and PASSIVE_UPDATE_V1 on, one change at a time.
+    ///
+    /// The rates of the four personas were chosen so that the shares of events before the first change are those that
+    /// upstream published. Prints both, and the shares after the change.
+    Waterfall(waterfall::WaterfallArgs),
     /// CPU time when all streams of a crowd leave their library contexts at one event.
     Moves(moves::MovesArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
@@ -326,6 +332,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Moves(args) => moves::run(*args),
+        Bench::Waterfall(args) => waterfall::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),

@@ -8,7 +8,7 @@ use crate::{
     people::{self, Zipf},
     talk::Talk,
 };
-use guildhall_guild_protocol::{GuildStructure, PassiveDelta, VoiceEntry};
+use guildhall_guild_protocol::{GuildStructure, PassiveDelta, PassiveSnapshot, VoiceEntry};
 use guildhall_member_list::{Interval, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions,
@@ -128,6 +128,8 @@ pub(crate) struct GuildState {
     watch: Watch,
     pub list_told_ms: u64,
     unread: BTreeMap<ChannelId, MessageId>,
+    /// Newest messages, of a sitting.
+    newest: BTreeMap<ChannelId, MessageId>,
     voice_changed: BTreeSet<usize>,
     left_voice: Vec<UserId>,
 }
@@ -178,6 +180,7 @@ impl GuildState {
             watch,
             list_told_ms: 0,
             unread: BTreeMap::new(),
+            newest: BTreeMap::new(),
             voice_changed: BTreeSet::new(),
             left_voice: Vec::new(),
         };
@@ -202,6 +205,7 @@ impl GuildState {
     pub fn said(&mut self, said: Said) {
         if !self.is_hidden(said.channel) {
             self.unread.insert(said.message.channel_id, said.message.id);
+            self.newest.insert(said.message.channel_id, said.message.id);
         }
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
@@ -320,6 +324,30 @@ impl GuildState {
             left: std::mem::take(&mut self.left_voice),
             pins: Vec::new(),
         }
+    }
+
+    /// Newest messages from before the sitting, up to a month old.
+    pub fn fill_newest(&mut self, rng: &mut Rng, now: Timestamp) {
+        for channel in &self.text_channels {
+            let at = Timestamp(now.0 - 1 - rng.below(2_600_000_000) as i64);
+            let first = guildhall_model::smallest_id_at::<guildhall_model::marker::Message>(at).get();
+            self.newest.insert(*channel, MessageId::new(first | rng.below(1 << 22)));
+        }
+    }
+
+    /// Passive update of the first version: all public channels, and all users in voice.
+    pub fn passive_snapshot(&self) -> PassiveSnapshot {
+        let public = (0..self.text_channels.len()).filter(|channel| !self.is_hidden(*channel));
+        let newest = public.map(|channel| self.text_channels[channel]).map(|id| (id, self.newest.get(&id).copied()));
+        PassiveSnapshot {
+            channels: newest.chain(self.voice_channels.iter().map(|id| (*id, None))).collect(),
+            pins: Vec::new(),
+            voice: self.in_voice.keys().filter_map(|who| self.voice_entry(*who)).collect(),
+        }
+    }
+
+    pub fn newest(&self) -> &BTreeMap<ChannelId, MessageId> {
+        &self.newest
     }
 
     pub fn voice_entry(&self, who: usize) -> Option<VoiceEntry> {

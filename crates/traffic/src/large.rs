@@ -7,7 +7,10 @@ use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
 };
-use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
+use guildhall_model::{
+    AccountKind, Capabilities, Intents, UserId,
+    from_gateway::{GatewayGuildBody, ReadyGuild, SessionsBody, UserReady},
+};
 use guildhall_relay::{guild_people, guild_snapshot};
 use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
@@ -16,16 +19,61 @@ use std::sync::Arc;
 /// `large_threshold` that bots request and the default of user accounts.
 const LARGE_THRESHOLD: u16 = 250;
 
-/// GUILD_CREATE. Bots with the presence intent receive many members, others few.
-pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
+/// READY of a user account that is a member of all of these guilds.
+pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
+    let now = guildhall_stdx::Timestamp(0);
+    let capabilities = Capabilities(0);
+    let views: Vec<(GuildReplica, GuildView)> = guilds
+        .iter()
+        .map(|guild| {
+            let mut replica = replica(guild);
+            replica.last_message_ids = Arc::new(guild.newest().clone().into_iter().collect());
+            let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
+            let version = rng.below(1 << 20);
+            let view = GuildView { member: own.clone(), member_count: guild.member_count(), members: None, version };
+            (replica, view)
+        })
+        .collect();
+    let user = guilds[0].people[0].member.user.clone();
+    let session_id = format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64());
+    let guilds = views.iter().map(|(replica, view)| ReadyGuild::Complete {
+        id: replica.id(),
+        people: guild_people(replica, view),
+        snapshot: move || {
+            guild_snapshot(replica, view, LARGE_THRESHOLD, capabilities, true, HiddenChannels::Listed, now)
+        },
+    });
+    let ready = UserReady {
+        capabilities,
+        user: &user,
+        session_id: &session_id,
+        resume_gateway_url: "wss://gateway.example.net",
+        shard: None,
+        sessions: SessionsBody { sessions: Vec::new() },
+        guilds: guilds.collect(),
+        directs: &[],
+        settings_proto: "",
+    };
+    let mut body = Vec::new();
+    encoding.encode(&ready, &mut body).expect("READY is made of structs, strings and numbers, which always encode");
+    body
+}
+
+fn replica(guild: &GuildState) -> GuildReplica {
     let mut replica = GuildReplica::new(guild.structure.clone());
-    let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
-    replica.last_message_ids = Arc::new(newest.collect());
     for who in guild.in_voice.keys() {
         if let Some(entry) = guild.voice_entry(*who) {
             replica.voice.insert(entry.state.user_id, entry);
         }
     }
+    replica
+}
+
+/// GUILD_CREATE. Bots with the presence intent receive many members, others few.
+pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
+    let mut replica = replica(guild);
+    let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
+    replica.last_message_ids = Arc::new(newest.collect());
     let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
     let view =

@@ -39,6 +39,9 @@
 //! power of 0.75. An account displays about three of its guilds and is passive in the others; an author always receives
 //! the own message. [`Population`] has the rules.
 //!
+//! [`Traffic::sitting`]: one client from READY on, by the habits of its user ([`PERSONAS`]), calibrated to published
+//! shares of events.
+//!
 //! Not modelled: attachments, threads, polls, scheduled events.
 #![forbid(unsafe_code)]
 
@@ -50,6 +53,7 @@ mod large;
 mod node;
 mod people;
 mod population;
+mod sitting;
 mod talk;
 mod traffic;
 mod viewer;
@@ -58,5 +62,6 @@ pub use chat::{Chat, ChatError};
 pub use event::{Event, To};
 pub use event_mix::{EventKind, SHARES};
 pub use population::Population;
+pub use sitting::{PERSONAS, Persona};
 pub use traffic::{Kind, Params, Traffic};
 pub use viewer::Viewer;

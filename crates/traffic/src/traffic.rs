@@ -9,6 +9,7 @@ use crate::{
     node::Node,
     people,
     population::Population,
+    sitting::{Persona, Sitting},
     talk,
     viewer::Viewer,
 };
@@ -54,6 +55,10 @@ const LARGE_EVERY: f64 = 1500.0;
 const SEEN: f64 = 0.3;
 /// The same of a node.
 const SEEN_OF_NODE: f64 = 0.01;
+/// Of a sitting: share of voice in what happens in passive guilds.
+const PASSIVE_VOICE: f64 = 0.15;
+/// Of a sitting: share of changes of members that the client has subscribed to.
+const SEEN_MEMBERS: f64 = 0.1;
 /// Members who are drawn until one may view a private channel.
 const DRAWS_MAX: usize = 32;
 
@@ -93,6 +98,9 @@ pub struct Traffic {
     guilds: Vec<GuildState>,
     busiest: people::Zipf,
     node: Option<Box<Node>>,
+    sitting: Option<Box<Sitting>>,
+    /// Events change the guild, and are not rendered.
+    is_quiet: bool,
     /// Where things happen at the moment.
     within: Within,
     ready: VecDeque<Event>,
@@ -137,12 +145,34 @@ impl Traffic {
             guilds,
             busiest,
             node: node.map(|node| Box::new(node.with_users(accounts))),
+            sitting: None,
+            is_quiet: false,
             within: Within::Any,
             ready: VecDeque::new(),
             events: 0,
             passive_told_ms: 0,
             large_due: 0.0,
         }
+    }
+
+    /// Dispatches to one client of this persona from READY on, without an end: see [`Persona::length_ms`].
+    #[must_use]
+    pub fn sitting(persona: Persona, seed: u64, chat: Chat) -> Self {
+        let mut traffic = Self::new(Params { kind: Kind::Session, seed, sessions: 0 }, chat);
+        let Self { rng, ids, .. } = &mut traffic;
+        let now = Timestamp(START_MS);
+        let accounts: Vec<Arc<User>> = (0..ACCOUNTS).map(|_| people::user(rng, ids.next(now))).collect();
+        let of = From::Some(&accounts);
+        let mut guilds: Vec<GuildState> =
+            (0..).zip(persona.sizes()).map(|(n, size)| GuildState::new(rng, n, size, of, now)).collect();
+        for guild in &mut guilds {
+            guild.fill_newest(rng, now);
+        }
+        traffic.busiest = people::Zipf::new(guilds.len());
+        traffic.guilds = guilds;
+        traffic.sitting = Some(Box::new(Sitting::new(persona)));
+        traffic.within = Within::Public;
+        traffic
     }
 
     /// Population of a node; none for other kinds.
@@ -161,6 +191,9 @@ impl Traffic {
 
     /// Generates the next event, and the periodic updates that are due before it.
     fn step(&mut self) {
+        if self.sitting.is_some() {
+            return self.step_of_sitting();
+        }
         // Uniform between zero and twice the mean.
         let rate = match self.node {
             Some(_) => (RATE_OF_NODE * u64::from(self.params.sessions) / 10_000).max(1),
@@ -201,6 +234,98 @@ impl Traffic {
             EventKind::GuildUpdate => self.put(guild, EventName::GuildUpdate, To::Guild, Place::default(), {
                 Payload::Guild(self.guilds[guild].structure.clone())
             }),
+        }
+    }
+
+    fn step_of_sitting(&mut self) {
+        let Some(mut sitting) = self.sitting.take() else { return };
+        let persona = sitting.persona;
+        if !std::mem::replace(&mut sitting.has_begun, true) {
+            self.begin_sitting(&persona);
+        }
+        // Uniform between zero and twice the mean.
+        let rate = persona.open_rate + persona.passive_rate + persona.crowd_rate;
+        self.at_us += self.rng.below(120_000_000 / rate);
+        if self.at_ms() >= sitting.next_glance_ms {
+            sitting.next_glance_ms = self.at_ms() + persona.glance_minutes * 60_000;
+            sitting.open = self.busiest.draw(&mut self.rng);
+            sitting.is_list_open = self.rng.chance(persona.lists);
+            // Its changes so far are part of what the client fetches.
+            self.guilds[sitting.open].passive();
+            self.guilds[sitting.open].list_change();
+            if sitting.is_list_open {
+                let payload = Payload::MemberList(Box::new(self.guilds[sitting.open].list_sync()));
+                self.put(sitting.open, EventName::GuildMemberListUpdate, To::Watching, Place::default(), payload);
+            }
+        }
+        let draw = self.rng.below(rate);
+        if draw < persona.open_rate {
+            let kind = kind_of_draw(self.rng.below(1000));
+            self.happen_in_sight(&sitting, kind);
+        } else if draw < persona.open_rate + persona.crowd_rate {
+            self.happen_in_sight(&sitting, EventKind::Presence);
+        } else {
+            self.is_quiet = true;
+            let guild = self.busiest.draw(&mut self.rng);
+            if guild != sitting.open {
+                if self.rng.chance(PASSIVE_VOICE) { self.voice(guild) } else { self.message(guild) }
+            }
+            self.is_quiet = false;
+        }
+        if !persona.is_bot {
+            self.send_passive_of_sitting(sitting.open);
+        }
+        self.sitting = Some(sitting);
+    }
+
+    /// READY; for a bot, a GUILD_CREATE for each guild.
+    fn begin_sitting(&mut self, persona: &Persona) {
+        let luck = self.rng.fork();
+        if !persona.is_bot {
+            let [json, etf] = [Encoding::Json, Encoding::Etf]
+                .map(|encoding| Bytes::from(large::ready(&self.guilds, &mut luck.clone(), encoding)));
+            self.push(None, EventName::Ready, To::One(0), Place::default(), (json, etf));
+            return;
+        }
+        for guild in 0..self.guilds.len() {
+            let state = &self.guilds[guild];
+            let [json, etf] = [Encoding::Json, Encoding::Etf]
+                .map(|encoding| Bytes::from(large::guild_create(state, &mut luck.clone(), encoding)));
+            self.push(Some(guild), EventName::GuildCreate, To::One(0), Place::default(), (json, etf));
+        }
+    }
+
+    /// Something happens in the open guild, or in any guild of a bot.
+    fn happen_in_sight(&mut self, sitting: &Sitting, kind: EventKind) {
+        let persona = &sitting.persona;
+        let guild = if persona.is_bot { self.busiest.draw(&mut self.rng) } else { sitting.open };
+        self.is_quiet = match kind {
+            EventKind::Presence => !self.rng.chance(persona.presences),
+            EventKind::MemberUpdate | EventKind::Join | EventKind::Leave => {
+                !persona.is_bot && !self.rng.chance(SEEN_MEMBERS)
+            }
+            _ => false,
+        };
+        self.happen(guild, kind);
+        self.is_quiet = false;
+        if sitting.is_list_open {
+            self.send_lists(guild..guild + 1);
+        }
+    }
+
+    fn send_passive_of_sitting(&mut self, open: usize) {
+        if self.at_ms() < self.passive_told_ms + PASSIVE_MS {
+            return;
+        }
+        self.passive_told_ms = self.at_ms();
+        for guild in (0..self.guilds.len()).filter(|guild| *guild != open) {
+            let delta = self.guilds[guild].passive();
+            if !delta.is_empty() {
+                let snapshot = Payload::PassiveSnapshot(self.guilds[guild].passive_snapshot());
+                self.put(guild, EventName::PassiveUpdateV1, To::Passive, Place::default(), snapshot);
+                let delta = Payload::PassiveDelta(delta);
+                self.put(guild, EventName::PassiveUpdateV2, To::Passive, Place::default(), delta);
+            }
         }
     }
 
@@ -580,6 +705,9 @@ impl Traffic {
     }
 
     fn put(&mut self, guild: usize, name: EventName, to: To, place: Place, payload: Payload) {
+        if self.is_quiet {
+            return;
+        }
         let guild_id = self.guilds[guild].id();
         let event = RelayEvent::new(guild_id, name, AudienceRule::Members, payload);
         let rendered = |redaction: Redaction| {

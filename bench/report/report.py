@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Does the published experiments again, and writes docs/report/: the published figure, ours, the ratio and the command.
+
+    make report                              builds the bench, runs what has no result yet for this commit, writes
+    bench/report/report.py --only waterfall  one experiment; may be repeated
+    bench/report/report.py --again           runs all, whatever results there are
+    bench/report/report.py --write-only      writes the pages from the results that exist
+
+A run can be interrupted: results are in target/report/, one file per experiment, and count for the commit they were
+made with.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+import time
+
+import pages
+import plots
+from experiments import experiments
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+RESULTS = TARGET / "report"
+# The longest takes three minutes on two quiet cores.
+SECONDS_MAX = 1800
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+
+
+def commit():
+    """The commit, with a mark if files differ from it."""
+    changed = output("git", "status", "--porcelain", "--untracked-files=no")
+    return output("git", "rev-parse", "--short=8", "HEAD") + ("+" if changed else "")
+
+
+def machine():
+    """What the figures depend on."""
+    model = "unknown processor"
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def program(name):
+    """The bench, or the one that counts allocations. Each is built once."""
+    plain, _, feature = name.partition("+")
+    if not feature:
+        return TARGET / "release" / plain
+    # Another file, so that the next build of the plain one has nothing to do again.
+    folder = TARGET / "report-build"
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
+    build = ["cargo", "build", "--release", "--locked", "-p", "guildhall-bench", "--features", feature]
+    counted = folder / f"{plain}-{feature}"
+    stamp = folder / f"{plain}-{feature}.commit"
+    if not (counted.exists() and stamp.exists() and stamp.read_text() == commit()):
+        folder.mkdir(parents=True, exist_ok=True)
+        plain_program = TARGET / "release" / plain
+        before = plain_program.read_bytes() if plain_program.exists() else None
+        subprocess.run(build, check=True, cwd=ROOT, env=environment)
+        counted.write_bytes(plain_program.read_bytes())
+        counted.chmod(0o755)
+        stamp.write_text(commit())
+        if before:
+            plain_program.write_bytes(before)
+    return counted
+
+
+def shown(experiment):
+    """The command as a person would type it."""
+    name, *arguments = experiment.command
+    plain, _, feature = name.partition("+")
+    if feature:
+        start = f"cargo run --release -p {plain} --features {feature} --"
+        return " ".join([start, *map(shlex.quote, arguments)])
+    return shlex.join([plain, *arguments])
+
+
+def kept(experiment):
+    path = RESULTS / f"{experiment.name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def run(experiment, chat):
+    """Runs an experiment, and keeps its result."""
+    command = [program(experiment.command[0]), *experiment.command[1:]]
+    if chat and experiment.command[1] in ("waterfall", "codec"):
+        command += ["--chat", chat]
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+    if done.returncode != 0:
+        print(f"  failed: {done.stderr.strip()[-500:]}", flush=True)
+        return None
+    result = {
+        "commit": commit(),
+        "command": shown(experiment),
+        "machine": machine(),
+        "date": time.strftime("%Y-%m-%d"),
+        "load": os.getloadavg()[0],
+        "seconds": round(time.monotonic() - started),
+        "chat": "a file of real chat" if chat else "the built-in texts",
+        "result": parse(done.stdout),
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{experiment.name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def parse(text):
+    """A bench prints one JSON value, or one per line."""
+    values = [json.loads(line) for line in text.splitlines() if line.startswith(("{", "["))]
+    return values[0] if len(values) == 1 else values
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="this experiment only; may be repeated")
+    parser.add_argument("--again", action="store_true", help="also what has a result for this commit")
+    parser.add_argument("--write-only", action="store_true", help="write the pages, run nothing")
+    parser.add_argument("--chat", help="message texts: one JSON object with \"turns\" per line")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "report")
+    arguments = parser.parse_args()
+    every = experiments(plots)
+    if unknown := set(arguments.only or ()) - {each.name for each in every}:
+        print(f"no experiment {unknown.pop()}; there are: {', '.join(each.name for each in every)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for number, experiment in enumerate(every, 1):
+        before = kept(experiment)
+        is_wanted = not arguments.only or experiment.name in arguments.only
+        if arguments.write_only or not is_wanted or (before and before["commit"] == commit() and not arguments.again):
+            continue
+        print(f"[{number} of {len(every)}] {experiment.title}", flush=True)
+        failed += run(experiment, arguments.chat) is None
+    found = [(experiment, result) for experiment in every if (result := kept(experiment))]
+    missing = [experiment.title for experiment in every if not kept(experiment)]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, text in (("README.md", pages.markdown(found, missing)), ("report.html", pages.html(found, missing))):
+        (arguments.out / name).write_text(text, encoding="utf-8")
+        print(f"wrote {arguments.out / name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
