@@ -7,6 +7,7 @@
 //! Not here    signals and exit codes: `main`.
 
 mod backup;
+mod capture;
 mod cluster;
 mod config;
 mod demo;
@@ -19,9 +20,11 @@ mod lab_dark;
 mod lab_dictionary;
 mod lab_nodes;
 mod lab_record;
+mod mock;
 mod offline;
 mod publish;
 mod remote;
+mod replay;
 mod serve;
 mod shell;
 mod store;
@@ -109,6 +112,15 @@ pub enum Command {
     /// Give some accounts another compression, compare, and take it back
     #[command(after_long_help = experiment::HELP)]
     Experiment(experiment::ExperimentArgs),
+    /// Play scenarios to a client, and judge what it does
+    #[command(after_long_help = mock::HELP)]
+    Mock(mock::MockArgs),
+    /// Record the bytes of a gateway
+    #[command(after_long_help = capture::HELP)]
+    Capture(capture::CaptureArgs),
+    /// Serve a capture as a gateway
+    #[command(after_long_help = replay::HELP)]
+    Replay(replay::ReplayArgs),
     /// Print a completion script for a shell
     #[command(after_long_help = shell::COMPLETIONS_HELP)]
     Completions(shell::CompletionsArgs),
@@ -187,6 +199,9 @@ pub async fn run(
         Command::Config(args) => config::run(args, environment),
         Command::Lab(args) => lab::run(args, &environment, stop).await,
         Command::Experiment(args) => experiment::run(args, &environment).await,
+        Command::Mock(args) => mock::run(args, stop).await,
+        Command::Capture(args) => capture::run(args, stop).await,
+        Command::Replay(args) => replay::run(args, stop).await,
         Command::Completions(args) => {
             shell::completions(&args);
             Ok(())
@@ -334,6 +349,23 @@ mod tests {
         check("guildhall lab show f g --arm zlib --arm zstd:level=3,window=21", true);
         check("guildhall lab show f --arm zstd:level=99", false);
         check("guildhall lab show", false);
+        check("guildhall mock --list", true);
+        check(
+            "guildhall mock op-7 ./mine.toml --listen 127.0.0.1:0 --json --patience 3 --timeout 9 -- node b.js",
+            true,
+        );
+        check("guildhall mock --all -- node bot.js --flag", true);
+        check("guildhall mock", false);
+        check("guildhall mock --all op-7", false);
+        check("guildhall mock op-7 --patience 0", false);
+        check("guildhall mock op-7 --listen here", false);
+        check(
+            "guildhall capture --to wss://example.net --out f --listen 127.0.0.1:0 --ca c --with-contents-of-users",
+            true,
+        );
+        check("guildhall capture --to ws://127.0.0.1:1", false);
+        check("guildhall replay f --full-speed --listen 127.0.0.1:0", true);
+        check("guildhall replay", false);
         check("guildhall experiment list", true);
         check("guildhall experiment start a --percent 0.5 --arm control=node --arm fast=zstd:level=3*2", true);
         check("guildhall experiment start a --percent 0.05 --arm control=node --arm fast=zstd", false);

@@ -34,6 +34,7 @@ mod postgres;
 mod postgres_server;
 mod private;
 mod refusals;
+mod rehearsal;
 mod reload;
 mod reports;
 #[path = "../../../files/tests/it/s3_server.rs"]
