@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
-	packages conformance-setup conformance-libraries conformance-readers conformance-examples conformance-documents \
+	packages conformance-setup conformance-libraries conformance-rehearsal conformance-readers conformance-examples conformance-documents \
 	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults rolling cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster report lab-demo picture clean tools tools-test
 
@@ -134,6 +134,10 @@ conformance-setup: tools-test ## Install the client libraries and suites into co
 
 conformance-libraries: tools-test build-suites
 	conformance/run --server $(SUITE_BINARY)
+
+conformance-rehearsal: tools-test build-suites
+	conformance/rehearsal/run --quick --server $(SUITE_BINARY)
+	conformance/rehearsal/captures --server $(SUITE_BINARY)
 
 conformance-readers: tools-test build-suites
 	conformance/readers/run --server $(SUITE_BINARY)
