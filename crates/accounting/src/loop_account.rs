@@ -86,6 +86,12 @@ impl LoopAccount {
         self.busy_ns.store(self.busy_ns.load(Relaxed).wrapping_add(ns), Relaxed);
     }
 
+    /// Nanoseconds of work since the node started.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns.load(Relaxed)
+    }
+
     /// A message had waited `ns` in the mailbox.
     pub fn waited(&self, ns: u64) {
         self.waits.record(ns);

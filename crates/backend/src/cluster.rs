@@ -14,7 +14,7 @@ use super::{
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_cluster::{NodeNumber, NodeState};
 use guildhall_model::GuildId;
-use guildhall_node::{HandoffFigures, HandoffReport, Leave, Membership, NodeReport, PeerQuestion};
+use guildhall_node::{HandoffFigures, HandoffReport, Leave, Membership, MoveReason, NodeReport, PeerQuestion};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use utoipa::ToSchema;
@@ -288,7 +288,7 @@ pub(super) async fn move_guild(
 /// Moves a guild of this node. None: after `MOVE_WAIT` the move goes on.
 async fn move_here(membership: &Arc<Membership>, guild_id: GuildId, to: NodeNumber) -> Moving {
     let moving = membership.clone();
-    let moved = tokio::spawn(async move { moving.move_guild(guild_id, to).await });
+    let moved = tokio::spawn(async move { moving.move_guild(guild_id, to, MoveReason::Requested).await });
     match tokio::time::timeout(MOVE_WAIT, moved).await {
         Ok(Ok(moved)) => moved.map(Some).map_err(|fault| sentence(&fault.to_string())),
         Ok(Err(_)) => Err("The move has failed: see the log of the node.".to_owned()),

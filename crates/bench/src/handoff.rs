@@ -17,7 +17,10 @@ use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild, GuildId, Member, Permissions, Platform, Role, Status, User,
     UserId,
 };
-use guildhall_node::{Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits, RelaySink};
+use guildhall_node::{
+    BalanceOptions, Clock, ClusterKey, Membership, MembershipOptions, MoveReason, Node, NodeConfig, NodeLimits,
+    RelaySink,
+};
 use guildhall_stdx::{Now, Timestamp};
 use guildhall_store::{MemoryStore, Store};
 use serde::Serialize;
@@ -131,6 +134,7 @@ async fn place(n: usize, bus: Arc<LocalBus>, kv: Arc<LocalKv>, store: Arc<dyn St
         lease_ms: 60_000,
         version: String::new(),
         key: ClusterKey([1; 32]),
+        balance: BalanceOptions { is_on: false, ..BalanceOptions::default() },
     };
     let membership = Membership::join(options, bus, kv, clock.clone()).await?;
     let relays = Arc::new(Relays::default());
@@ -266,8 +270,11 @@ async fn measure(args: HandoffArgs) -> Result<HandoffResult> {
         let from = usize::from(places[0].membership.number() != owner);
         let to = places[1 - from].membership.number();
         is_moving.store(true, Ordering::Relaxed);
-        let report =
-            places[from].membership.move_guild(GUILD, to).await.map_err(|fault| anyhow!("move {n}: {fault}"))?;
+        let report = places[from]
+            .membership
+            .move_guild(GUILD, to, MoveReason::Requested)
+            .await
+            .map_err(|fault| anyhow!("move {n}: {fault}"))?;
         is_moving.store(false, Ordering::Relaxed);
         frozen.push(report.frozen_ms as f64);
         total.push(report.total_ms as f64);

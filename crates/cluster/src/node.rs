@@ -52,6 +52,24 @@ pub struct NodeRecord {
     /// Whether it understands the messages of a hand-off.
     #[serde(default)]
     pub has_handoff: bool,
+    /// None: a node of an earlier version, or one that has just started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<NodeLoad>,
+}
+
+/// Load of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLoad {
+    /// Share of the last minute for which each guild worker was busy, in thousandths.
+    pub workers: Vec<u16>,
+    /// Memory in use under the tightest limit, and that limit; 0: not known.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    #[serde(default)]
+    pub memory_bytes_max: u64,
+    /// Whether its guilds may move for load, and others may come.
+    #[serde(default)]
+    pub takes_part: bool,
 }
 
 /// Record of a guild's owner in the lease store, under `guilds.ID`. Invalid once that incarnation has ended.

@@ -31,6 +31,12 @@ fn score(key: u64, number: NodeNumber, weight: u32) -> f64 {
     -f64::from(weight) / unit.ln()
 }
 
+/// Which of `workers_count` workers of its node runs a guild.
+#[must_use]
+pub fn worker_of(guild_id: GuildId, workers_count: usize) -> usize {
+    (Rng::new(guild_id.get()).next_u64() as u32 as usize) % workers_count.max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,7 +45,8 @@ mod tests {
 
     fn record(weight: u32, state: NodeState) -> NodeRecord {
         let (name, url, version) = (String::new(), String::new(), String::new());
-        NodeRecord { name, incarnation: Incarnation(1), url, weight, state, version, clock_ms: 0, has_handoff: true }
+        let (incarnation, clock_ms, has_handoff, load) = (Incarnation(1), 0, true, None);
+        NodeRecord { name, incarnation, url, weight, state, version, clock_ms, has_handoff, load }
     }
 
     fn place(nodes: &BTreeMap<NodeNumber, NodeRecord>) -> Vec<NodeNumber> {

@@ -7,13 +7,20 @@
 //!             guilds; making it visits every host of the worker, and nothing is done while nobody asks.
 //! Not here    clocks (`worker`); deliveries and sessions, which partitions count by relay.
 
-use crate::{accounts::Kind, guild_host::GuildHost, mailbox::Mailbox, pipeline::CommitUnit};
+use crate::{
+    accounts::Kind,
+    cluster::{BusyTimes, WorkerLoads, largest, share},
+    guild_host::GuildHost,
+    mailbox::Mailbox,
+    pipeline::CommitUnit,
+};
 use guildhall_accounting::{LoopAccount, SparseDurations, report};
+use guildhall_cluster::GuildLoad;
 use guildhall_guild::Guild;
 use guildhall_guild_protocol::{AudienceRule, Event, Payload, Published, RelayMessage};
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId};
-use guildhall_stdx::heap::Held;
-use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+use guildhall_stdx::heap::{Held, Sample};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Instant};
 
 /// Guilds of a report.
 pub const GUILDS_LISTED_MAX: usize = 1_000;
@@ -182,6 +189,37 @@ impl LoadedGuilds<'_> {
         busy.sort_unstable_by_key(|entry| Reverse(*entry));
         let guilds = busy.iter().filter_map(|(_, guild_id)| self.totals(*guild_id)).collect();
         GuildAccounts { loaded, guilds }
+    }
+
+    /// Guilds in memory that may move to another node for load: direct messages are small.
+    fn movable(&self) -> impl Iterator<Item = (GuildId, &GuildHost, &Guild)> {
+        let loaded = self.hosts.iter().filter_map(|(id, host)| Some((*id, host, host.guild()?)));
+        loaded.filter(|(_, _, guild)| !guild.is_direct())
+    }
+
+    /// Busy times until now. Visits every host.
+    pub(crate) fn busy_times(&self) -> BusyTimes {
+        let guilds_ns = self.movable().map(|(id, host, _)| (id, host.tally.busy_ns())).collect();
+        BusyTimes { at: Instant::now(), worker_ns: self.account.busy_ns(), guilds_ns }
+    }
+
+    /// Loads since `before`, of the `max` guilds that took most time and the `max` with most members. Guilds that were
+    /// loaded since are left out.
+    pub(crate) fn loads_since(&self, before: &BusyTimes, max: usize) -> WorkerLoads {
+        let elapsed = before.at.elapsed();
+        let load = |(guild_id, host, guild): (GuildId, &GuildHost, &Guild)| {
+            let busy_ns = host.tally.busy_ns().saturating_sub(*before.guilds_ns.get(&guild_id)?);
+            let bytes = guild.members_count() as u64;
+            Some(GuildLoad { guild_id, busy: share(busy_ns, elapsed), bytes, arrived_ms: None })
+        };
+        // Members stand for bytes until these are read, of few.
+        let mut guilds = largest(self.movable().filter_map(load).collect(), max);
+        for load in &mut guilds {
+            let guild = self.hosts.get(&load.guild_id).and_then(GuildHost::guild);
+            let held = guild.map(|guild| guild.memory(Sample::SMALL));
+            load.bytes = held.into_iter().flatten().map(|held| held.bytes).sum();
+        }
+        WorkerLoads { busy: share(self.account.busy_ns().saturating_sub(before.worker_ns), elapsed), guilds }
     }
 
     /// One guild, if it is loaded.

@@ -12,8 +12,9 @@
 //! Not here    ids that callers choose (guilds and accounts may have them): callers keep those unique.
 
 use guildhall_cluster::NodeNumber;
-use guildhall_model::{GuildId, Id, SnowflakeGenerator};
-use guildhall_stdx::{Rng, Timestamp};
+pub(crate) use guildhall_cluster::worker_of;
+use guildhall_model::{Id, SnowflakeGenerator};
+use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
@@ -99,14 +100,10 @@ impl Ids {
     }
 }
 
-/// Which of `workers_count` workers runs a guild.
-pub(crate) fn worker_of(guild_id: GuildId, workers_count: usize) -> usize {
-    (Rng::new(guild_id.get()).next_u64() as u32 as usize) % workers_count.max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guildhall_model::GuildId;
 
     #[test]
     fn guilds_spread_over_workers() {

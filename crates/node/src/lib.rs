@@ -46,8 +46,8 @@ mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{
-    ClusterKey, ClusterReport, HandoffFault, HandoffFigures, HandoffReport, JoinError, Leave, Membership,
-    MembershipOptions, MovedSessions, NodeReport, OpenReceipt, PeerQuestion,
+    BalanceOptions, ClusterKey, ClusterReport, HandoffFault, HandoffFigures, HandoffReport, JoinError, Leave,
+    Membership, MembershipOptions, MoveReason, MovedSessions, NodeReport, OpenReceipt, PeerQuestion,
 };
 pub use commits::CommitStats;
 pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};
@@ -272,7 +272,7 @@ impl Node {
         if let Some(membership) = &membership {
             let standbys = Standbys { store: store.clone(), ids: ids.clone(), limits: limits.guild.clone() };
             membership.take_handoffs(standbys);
-            membership.start(mailboxes.clone(), directory.clone(), local);
+            membership.start((mailboxes.clone(), accounts.clone()), directory.clone(), local);
         }
         let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));
         let tokens = Tokens::new(store.clone(), &config.jwt_secret, sign_on.clone());

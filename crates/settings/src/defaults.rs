@@ -1,8 +1,8 @@
 //! Defaults of settings: each a named constant with its reason.
 
 use super::value::{
-    ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm,
-    IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
+    BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions,
+    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -195,6 +195,8 @@ pub fn log_level() -> LogFilter {
 pub const CLUSTER_WEIGHT: u32 = 1;
 /// A killed node's guilds are served again within five seconds: this, and the time to load them.
 pub const CLUSTER_LEASE_MS: u32 = 3_000;
+/// Clients do not notice a move, and a cluster at rest makes none.
+pub const CLUSTER_BALANCE: BalanceMode = BalanceMode::On;
 
 /// A busy node has a trace each second or two.
 pub const TRACE_ONE_IN: u32 = 1_000;

@@ -14,9 +14,9 @@ use super::{
     raw::RawConfig,
     store_url::StoreUrl,
     value::{
-        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
-        DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-        StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
+        Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
+        DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess,
+        Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -411,10 +411,14 @@ settings! {
         name: Option<Text> => None;
         /// Name of this node in reports and logs. Not set: the address of `server.listen`.
         node_name: Option<Text> => None;
-        /// Share of the guilds: a node of weight 2 takes twice as many as one of weight 1.
+        /// Share of the guilds, and of their load: a node of weight 2 takes twice as many as one of weight 1.
         weight: u32, 1..=1000 => defaults::CLUSTER_WEIGHT;
         /// Time without a sign of life after which other nodes take over this node's guilds, milliseconds.
         lease_ms: u32, 1000..=60_000 => defaults::CLUSTER_LEASE_MS;
+        /// "on": a guild moves, unnoticed by its clients, if its worker is busy for half of its time or its node uses
+        /// four fifths of its memory, and another node has room: twelve moves an hour at most, each with its reason in
+        /// the log. "off": guilds of this node stay, and none come for load.
+        balance: BalanceMode => defaults::CLUSTER_BALANCE;
     }
     /// Retention of messages.
     messages: MessagesConfig {

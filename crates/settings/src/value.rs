@@ -300,6 +300,16 @@ choices! {
 }
 
 choices! {
+    /// Whether guilds move for load.
+    BalanceMode {
+        /// A guild of a loaded node moves to one that is less loaded.
+        On = "on",
+        /// Guilds of this node stay, and none come for load.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Whether the expiry of a token closes the connection of its session.
     ExpireSessions {
         /// The node closes the connection with 4004.

@@ -1,5 +1,7 @@
-//! The form of messages between nodes: each message with everything that it can carry, and bytes that are none.
+//! The form of messages between nodes: each message with everything that it can carry, and bytes that are none. The
+//! balance of loads over hours.
 
+mod balance;
 mod commands;
 mod events;
 mod examples;

@@ -49,6 +49,7 @@ fn seeds_run_clean() {
                 total.without_lease += summary.without_lease;
                 total.revocations += summary.revocations;
                 total.handed_over += summary.handed_over;
+                total.balanced += summary.balanced;
             }
             Err(problem) => failed.push(problem),
         }
@@ -122,6 +123,7 @@ fn sabotage_is_caught() {
         InjectedFault::FreezesEarly,
         InjectedFault::ForgetsWaiting,
         InjectedFault::StaysUnsure,
+        InjectedFault::ForgetsArrivals,
     ] {
         is_caught(sabotage);
     }

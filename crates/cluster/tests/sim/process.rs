@@ -1,9 +1,11 @@
 //! Process: a node's driver, by the rules of `guildhall_node::cluster`: the machine's outputs, links with streams and
 //! frames, the keeper of the lease, a worker for the guilds and a partition for the relays.
 
+mod balance;
 mod credentials;
 mod handoff;
 
+pub use balance::{BalanceEvent, LIMITS as BALANCE_LIMITS};
 pub use credentials::AGAIN_AFTER_MS;
 
 use crate::{
@@ -18,8 +20,8 @@ use bytes::Bytes;
 use credentials::Credentials;
 use guildhall_bus::{self as bus, Incoming, IncomingLimits, Outgoing, SenderId, StreamId};
 use guildhall_cluster::{
-    Cluster, GuildInput, Incarnation, Lease, NodeNumber, NodeRecord, NodeState, Origin, Output, OwnerOp, OwnerRecord,
-    OwnerResult, PeerMessage, Pushed, RelayPlace, Renewal, RequestId,
+    Balancer, Cluster, GuildInput, Incarnation, Lease, NodeLoad, NodeNumber, NodeRecord, NodeState, Origin, Output,
+    OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, RelayPlace, Renewal, RequestId,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ToGuild, ToRelay};
@@ -251,6 +253,11 @@ pub struct Process {
     arrives: BTreeMap<GuildId, Arrives>,
     /// Standbys with their epochs.
     ready: BTreeMap<GuildId, (Moved, u64)>,
+    balancer: Balancer,
+    /// For the next renewal of the record.
+    load: Option<NodeLoad>,
+    /// Guilds that were handed over to this process, and when.
+    arrived: BTreeMap<GuildId, u64>,
 }
 
 impl Process {
@@ -293,6 +300,9 @@ impl Process {
             leaves: BTreeMap::new(),
             arrives: BTreeMap::new(),
             ready: BTreeMap::new(),
+            balancer: Balancer::new(now, BALANCE_LIMITS),
+            load: None,
+            arrived: BTreeMap::new(),
         };
         process.machine.set_owner_idle(core.owner_idle_ms);
         process.with(core, |machine, now| machine.set_serving(now, true));
@@ -305,6 +315,9 @@ impl Process {
         core.soon(slot, Event::Token(Box::new(TokenEvent::Client)));
         if core.has_handoffs {
             core.soon(slot, Event::Handoff(HandoffEvent::Wanted));
+        }
+        if core.has_balance {
+            core.soon(slot, Event::Handoff(HandoffEvent::Balance(BalanceEvent::Due)));
         }
         process.start_credentials(core);
         for _ in 0..3 {
@@ -854,7 +867,7 @@ impl Process {
             );
         } else if is_due {
             self.is_keeper_busy = true;
-            let record = NodeRecord { state: self.state, ..self.machine.record().clone() };
+            let record = NodeRecord { state: self.state, load: self.load.clone(), ..self.machine.record().clone() };
             let call = KvOp::Update(Key::Node(self.number.0), Value::Node(record.clone()), self.revision);
             // The end of the lease does not wait for a slow answer.
             let patience = core.lease.renew_ms.min(self.lease.valid_until().ms_since(now)).min(KV_ANSWER_MS_MAX);

@@ -5,7 +5,7 @@ mod tokens;
 use crate::{
     accounts::{Account, AccountEvent, Accounts, Change, Reader},
     host::Committed,
-    process::{HandoffEvent, Process, Waiter},
+    process::{BALANCE_LIMITS, HandoffEvent, Process, Waiter},
     relay::Learned,
     stores::{Key, Kv, KvOp, KvResult, Stored, Value},
     tokens::{Question, TokenEvent, TokenOp, Tokens},
@@ -108,11 +108,13 @@ pub enum InjectedFault {
     ForgetsWaiting,
     /// A guild stays although the lease store has not answered whether the record names another node.
     StaysUnsure,
+    /// Nodes move guilds for load that have just arrived.
+    ForgetsArrivals,
 }
 
 impl InjectedFault {
     fn needs_handoffs(self) -> bool {
-        matches!(self, Self::FreezesEarly | Self::ForgetsWaiting | Self::StaysUnsure)
+        matches!(self, Self::FreezesEarly | Self::ForgetsWaiting | Self::StaysUnsure | Self::ForgetsArrivals)
     }
 }
 
@@ -213,6 +215,11 @@ pub struct Core {
     pub handoffs_count: u64,
     /// Whether guilds are moved in this run.
     pub has_handoffs: bool,
+    /// Whether guilds move for load in this run, and their loads in thousandths of a worker's time.
+    pub has_balance: bool,
+    pub loads: BTreeMap<GuildId, u16>,
+    /// The processes to which guilds were handed over, and when.
+    pub arrived: BTreeMap<GuildId, ((usize, u32), u64)>,
     /// The process that handles an event was not paused for a moment.
     pub is_awake: bool,
     requests: BTreeMap<RequestId, Request>,
@@ -261,6 +268,8 @@ pub struct Summary {
     pub revocations: u64,
     /// Guilds that were handed over.
     pub handed_over: u64,
+    /// Of these, for load.
+    pub balanced: u64,
     pub digest: u64,
 }
 
@@ -296,6 +305,16 @@ impl Core {
                 trace.pop_front();
             }
             trace.push_back(format!("{:>6} {}", self.now, text()));
+        }
+    }
+
+    /// Promise: a guild that was handed over stays for a while.
+    pub fn moved_for_load(&mut self, slot: (usize, u32), guild_id: GuildId) {
+        self.summary.balanced += 1;
+        let arrived = self.arrived.get(&guild_id).filter(|(at, _)| *at == slot);
+        let stayed = arrived.map_or(u64::MAX, |(_, at)| self.now - at);
+        if stayed < BALANCE_LIMITS.rest_ms {
+            self.fail(format!("{guild_id} leaves slot {} for load, {stayed} ms after it came", slot.0));
         }
     }
 
@@ -649,7 +668,8 @@ impl World {
     fn new(seed: u64, sabotage: InjectedFault, trace: bool) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = 3 + rng.below(3) as usize;
-        let guilds = (0..2 + rng.below(4)).map(|n| GuildId::new(1_100_000_000_000_000_000 + (n << 22))).collect();
+        let guilds: Vec<GuildId> =
+            (0..2 + rng.below(4)).map(|n| GuildId::new(1_100_000_000_000_000_000 + (n << 22))).collect();
         let mut lease = LeaseTimes::of(LEASE_MS);
         if sabotage == InjectedFault::LateFencing {
             lease = LeaseTimes { lease_ms: 3 * LEASE_MS, margin_ms: 0, ..lease };
@@ -661,6 +681,14 @@ impl World {
         let (guild_idle_ms, owner_idle_ms) =
             if rng.chance(0.7) { (rng.below(60), rng.below(60)) } else { (2_000, 2_000) };
         let has_handoffs = rng.chance(0.6) || sabotage.needs_handoffs();
+        // By numbers of its own, and not beside faults in other mechanisms: these are noticed at known seeds.
+        let mut of_loads = Rng::new(!seed);
+        let has_balance = match sabotage {
+            InjectedFault::None => has_handoffs && of_loads.chance(0.5),
+            sabotage => sabotage == InjectedFault::ForgetsArrivals,
+        };
+        let load = |guild_id: &GuildId| (*guild_id, 50 + of_loads.below(300) as u16);
+        let loads = guilds.iter().map(load).collect();
         let mut core = Core {
             guild_idle_ms: guild_idle_ms.max(1),
             owner_idle_ms,
@@ -681,6 +709,9 @@ impl World {
             questions_count: 0,
             handoffs_count: 0,
             has_handoffs,
+            has_balance,
+            loads,
+            arrived: BTreeMap::new(),
             is_awake: true,
             requests: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -901,6 +932,7 @@ impl World {
             version: String::new(),
             clock_ms: 0,
             has_handoff: true,
+            load: None,
         };
         for number in 0..64 {
             let call = KvOp::Create(Key::Node(number), Value::Node(record.clone()));

@@ -18,10 +18,10 @@ use crate::{clock::NodeClock, secrets::random, start_error::StartError};
 use guildhall_backend::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
-use guildhall_node::{ClusterKey, Membership, MembershipOptions, Node};
-use guildhall_settings::{ClusterConfig, Config, Database, NatsUrl};
+use guildhall_node::{BalanceOptions, ClusterKey, Membership, MembershipOptions, Node};
+use guildhall_settings::{BalanceMode, ClusterConfig, Config, Database, NatsUrl};
 use guildhall_store::Store;
-use guildhall_telemetry::reports::Reports;
+use guildhall_telemetry::{memory::MemoryReader, reports::Reports};
 use std::{net::SocketAddr, sync::Arc};
 use tracing::{instrument::WithSubscriber as _, subscriber::NoSubscriber};
 
@@ -61,9 +61,12 @@ pub async fn join(
         lease_ms: cluster.lease_ms.into(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         key: cluster_key(&**store).await?,
+        balance: BalanceOptions { is_on: cluster.balance == BalanceMode::On, ..BalanceOptions::default() },
     };
     warn_if_open(config).await;
     let membership = Membership::join(membership, bus, kv, Arc::new(NodeClock(clock))).await?;
+    let memory = MemoryReader::new(config.codec.memory_bytes_max);
+    membership.on_memory(move || memory.read().ok().map(|memory| (memory.used_bytes, memory.limit_bytes)));
     Ok(Some(membership))
 }
 

@@ -26,6 +26,7 @@ use guildhall_store::Store;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -93,6 +94,27 @@ pub enum HandoffFault {
     /// The owner is not known, so this node has released the guild.
     #[error("the lease store did not answer: the guild was released, and its sessions saw an outage")]
     Outage,
+}
+
+/// Why a guild moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MoveReason {
+    /// An operator or backend asked for it.
+    Requested,
+    /// Its node drains.
+    Drain,
+    /// With the figures.
+    Load(String),
+}
+
+impl fmt::Display for MoveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requested => "it was requested",
+            Self::Drain => "its node drains",
+            Self::Load(figures) => figures,
+        })
+    }
 }
 
 /// Hand-offs of a node since its start.
@@ -307,7 +329,7 @@ impl Membership {
                 return (left_count, guilds.len() - left_count);
             }
             let Some(to) = self.next_owner(*guild_id) else { return (left_count, guilds.len() - left_count) };
-            if self.move_guild(*guild_id, to).await.is_ok() {
+            if self.move_guild(*guild_id, to, MoveReason::Drain).await.is_ok() {
                 left_count += 1;
             }
             if at % 64 == 63 {
@@ -331,6 +353,7 @@ impl Membership {
         self: &Arc<Self>,
         guild_id: GuildId,
         to: NodeNumber,
+        reason: MoveReason,
     ) -> Result<HandoffReport, HandoffFault> {
         if to == self.number {
             return Err(HandoffFault::There);
@@ -349,11 +372,11 @@ impl Membership {
                 figures.frozen_ms += report.frozen_ms;
                 figures.frozen_ms_max = figures.frozen_ms_max.max(report.frozen_ms);
                 tracing::info!(%guild_id, to = to.0, frozen_ms = report.frozen_ms, total_ms = report.total_ms,
-                    bytes = report.bytes, rounds = report.rounds, "guild handed over");
+                    bytes = report.bytes, rounds = report.rounds, %reason, "guild handed over");
             }
             Err(error) => {
                 self.handoff_figures_mut().failed += 1;
-                tracing::warn!(%guild_id, to = to.0, %error, "guild not handed over");
+                tracing::warn!(%guild_id, to = to.0, %error, %reason, "guild not handed over");
             }
         }
         result
@@ -663,6 +686,7 @@ impl Membership {
         let Some(mut taken) = self.ready().remove(&guild_id) else { return };
         taken.forget = forget.iter().map(|node| node.0).collect();
         self.step(guild_id, HandoffStep::TakeOver(Box::new(taken)));
+        self.balance.note_arrival(guild_id);
         self.handoff_figures_mut().arrived += 1;
     }
 

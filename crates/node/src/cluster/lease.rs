@@ -9,7 +9,7 @@
 use super::{JoinError, Membership, new_incarnation};
 use crate::Clock;
 use guildhall_bus::{Entry, Key, KeyValue, KvError, KvEvent, Revision};
-use guildhall_cluster::{Incarnation, Lease, LeaseTimes, NodeNumber, NodeRecord, NodeState, Renewal};
+use guildhall_cluster::{Incarnation, Lease, LeaseTimes, NodeLoad, NodeNumber, NodeRecord, NodeState, Renewal};
 use guildhall_stdx::Instant;
 use std::{
     collections::BTreeSet,
@@ -30,6 +30,9 @@ struct Held {
     lease: Lease,
     revision: Revision,
     state: NodeState,
+    load: Option<NodeLoad>,
+    /// The load was measured since the last attempt to write.
+    has_new_load: bool,
     /// The node leaves: nothing is renewed any more.
     has_left: bool,
 }
@@ -64,6 +67,15 @@ impl Keeper {
 
     pub(super) fn set_state(&self, state: NodeState) {
         self.lock().state = state;
+        self.wake.notify_one();
+    }
+
+    /// For the next record, which is written now. If that fails, the next renewal writes it.
+    pub(super) fn set_load(&self, load: NodeLoad) {
+        {
+            let mut held = self.lock();
+            (held.load, held.has_new_load) = (Some(load), true);
+        }
         self.wake.notify_one();
     }
 
@@ -116,7 +128,14 @@ pub(super) async fn take_number(
             Ok(revision) => {
                 let lease = Lease::new(times, written_at);
                 let usable_until = AtomicU64::new(lease.valid_until().0);
-                let held = Mutex::new(Held { lease, revision, state: record.state, has_left: false });
+                let held = Mutex::new(Held {
+                    lease,
+                    revision,
+                    state: record.state,
+                    load: None,
+                    has_new_load: false,
+                    has_left: false,
+                });
                 return Ok((number, Keeper { times, held, usable_until, wake: Notify::new() }));
             }
             Err(KvError::Exists(_)) => {}
@@ -137,7 +156,7 @@ pub(super) async fn keep(membership: Arc<Membership>) {
                 return;
             }
             let is_valid = held.lease.check(now);
-            let has_news = held.state != membership.lock().record().state;
+            let has_news = std::mem::take(&mut held.has_new_load) || held.state != membership.lock().record().state;
             (is_valid, is_valid && (held.lease.begin_renewal(now) || has_news), held.lease.next_deadline())
         };
         membership.with(|machine, now| machine.set_serving(now, is_valid));
@@ -160,12 +179,12 @@ pub(super) async fn keep(membership: Arc<Membership>) {
 
 async fn renew(membership: &Arc<Membership>) {
     let keeper = &membership.lease;
-    let (revision, state, valid_until) = {
+    let (revision, state, load, valid_until) = {
         let held = keeper.lock();
-        (held.revision, held.state, held.lease.valid_until())
+        (held.revision, held.state, held.load.clone(), held.lease.valid_until())
     };
     let clock_ms = membership.clock.now().unix.0;
-    let record = NodeRecord { state, clock_ms, ..membership.lock().record().clone() };
+    let record = NodeRecord { state, load, clock_ms, ..membership.lock().record().clone() };
     let Some(key) = key_of(membership.number) else { return };
     let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
     // The end of the lease (E1) does not wait for a slow answer.

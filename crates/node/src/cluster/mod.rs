@@ -11,6 +11,7 @@
 //! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
 
 mod ask;
+mod balance;
 mod handoff;
 mod lease;
 mod link;
@@ -24,8 +25,10 @@ mod sweep;
 
 pub use ask::PeerQuestion;
 pub(crate) use ask::Revocation;
+pub use balance::BalanceOptions;
+pub(crate) use balance::{BusyTimes, WorkerLoads, largest, share};
 pub(crate) use handoff::Standbys;
-pub use handoff::{HandoffFault, HandoffFigures, HandoffReport, Leave};
+pub use handoff::{HandoffFault, HandoffFigures, HandoffReport, Leave, MoveReason};
 pub use receipts::OpenReceipt;
 pub use seal::ClusterKey;
 pub(crate) use sink::ClusterSink;
@@ -38,7 +41,7 @@ use crate::{
     mailbox::{CommandRequest, CreateRequest, Input, Mailbox},
     request_trace::CommandTrace,
 };
-use guildhall_accounting::TraceHandle;
+use guildhall_accounting::{LoopAccount, TraceHandle};
 use guildhall_bus::{Bus, Key, KeyValue, KvError, Subject};
 use guildhall_cluster::{
     Cluster, Creation, DirectoryChange, Executor, GuildInput, Incarnation, LeaseTimes, NodeNumber, NodeRecord,
@@ -80,6 +83,7 @@ pub struct MembershipOptions {
     pub version: String,
     /// Seals the messages of the cluster's nodes.
     pub key: ClusterKey,
+    pub balance: BalanceOptions,
 }
 
 /// Why a node cannot join.
@@ -148,6 +152,8 @@ const STRANGERS_LOG_EVERY_MS: u64 = 60_000;
 /// Parts of the node that the membership calls.
 struct Parts {
     mailboxes: Vec<Arc<Mailbox>>,
+    /// Of the workers.
+    accounts: Vec<Arc<LoopAccount>>,
     directory: Arc<Directory>,
     local: Arc<dyn RelaySink>,
 }
@@ -170,6 +176,7 @@ pub struct Membership {
     timer: Notify,
     releasing: releasing::Releasing,
     handoffs: handoff::Handoffs,
+    balance: balance::Balance,
     standbys: OnceLock<Arc<Standbys>>,
     handlers: ask::Handlers,
     receipts: receipts::Receipts,
@@ -220,6 +227,7 @@ impl Membership {
             version: options.version.clone(),
             clock_ms: clock.now().unix.0,
             has_handoff: true,
+            load: None,
         };
         let times = LeaseTimes::of(options.lease_ms);
         let (number, lease) = lease::take_number(&*kv, &*clock, times, &record).await?;
@@ -239,6 +247,7 @@ impl Membership {
             timer: Notify::new(),
             releasing: releasing::Releasing::default(),
             handoffs: handoff::Handoffs::default(),
+            balance: balance::Balance::new(options.balance),
             standbys: OnceLock::new(),
             handlers: ask::Handlers::default(),
             receipts: receipts::Receipts::new(),
@@ -323,18 +332,21 @@ impl Membership {
     /// Begins to serve: the node's parts exist.
     pub(crate) fn start(
         self: &Arc<Self>,
-        mailboxes: Vec<Arc<Mailbox>>,
+        (mailboxes, accounts): (Vec<Arc<Mailbox>>, Vec<Arc<LoopAccount>>),
         directory: Arc<Directory>,
         local: Arc<dyn RelaySink>,
     ) {
-        let is_first = self.parts.set(Parts { mailboxes, directory, local }).is_ok();
+        let is_first = self.parts.set(Parts { mailboxes, accounts, directory, local }).is_ok();
         assert!(is_first, "a membership belongs to one node");
         self.take_reports();
+        self.answer_balance();
         self.runtime.spawn(receive::run(self.clone()));
         self.runtime.spawn(ask::run(self.clone()));
         self.runtime.spawn(lease::watch(self.clone()));
         self.runtime.spawn(lease::keep(self.clone()));
         self.runtime.spawn(sweep::run(self.clone()));
+        self.runtime.spawn(balance::report(self.clone()));
+        self.runtime.spawn(balance::decide(self.clone()));
         self.runtime.spawn(run_timer(self.clone()));
         self.with(|machine, now| machine.set_serving(now, true));
     }

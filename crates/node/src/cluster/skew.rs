@@ -49,6 +49,7 @@ mod tests {
             version: String::new(),
             clock_ms,
             has_handoff: true,
+            load: None,
         };
         let skew = Skew::default();
         let look = |at_ms, clock_ms| skew.look(Now::new(at_ms, 1_000_000), NodeNumber(1), &record(clock_ms));

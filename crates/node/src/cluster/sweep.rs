@@ -105,6 +105,7 @@ mod tests {
             version: String::new(),
             clock_ms: 0,
             has_handoff: true,
+            load: None,
         };
         let owner =
             |number, incarnation| OwnerRecord { node: NodeNumber(number), incarnation: Incarnation(incarnation) };

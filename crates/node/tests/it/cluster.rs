@@ -1,5 +1,6 @@
 //! Several nodes in one process, on the bus and the lease store of the process.
 
+mod balance;
 mod handoff;
 
 use crate::support::{
@@ -19,7 +20,8 @@ use guildhall_guild_protocol::{
 };
 use guildhall_model::{ChannelId, ChannelType, CloseCode, GuildId, MessageId, Nonce, User, UserId};
 use guildhall_node::{
-    AuthError, Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits, NodeReport, Scope,
+    AuthError, BalanceOptions, Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits,
+    NodeReport, Scope,
 };
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store, TokenHash};
@@ -107,6 +109,8 @@ struct Site {
     bus: Arc<LocalBus>,
     kv: Arc<LocalKv>,
     store: Arc<dyn Store>,
+    /// Of nodes that are added.
+    balance: BalanceOptions,
     nodes: Vec<Option<Place>>,
 }
 
@@ -137,9 +141,13 @@ impl Site {
     }
 
     async fn with(nodes_count: usize, lease_ms: u64, limits: &NodeLimits) -> Self {
-        let bus = Arc::new(LocalBus::new(LocalOptions::default()));
-        let mut site =
-            Self { bus, kv: Arc::new(LocalKv::new()), store: Arc::new(MemoryStore::new()), nodes: Vec::new() };
+        let balance = BalanceOptions { is_on: false, ..BalanceOptions::default() };
+        Self::balanced(nodes_count, lease_ms, limits, balance).await
+    }
+
+    async fn balanced(nodes_count: usize, lease_ms: u64, limits: &NodeLimits, balance: BalanceOptions) -> Self {
+        let (bus, kv) = (Arc::new(LocalBus::new(LocalOptions::default())), Arc::new(LocalKv::new()));
+        let mut site = Self { bus, kv, store: Arc::new(MemoryStore::new()), balance, nodes: Vec::new() };
         for _ in 0..nodes_count {
             site.add(lease_ms, limits.clone()).await;
         }
@@ -172,6 +180,7 @@ impl Site {
             lease_ms,
             version: String::new(),
             key: ClusterKey([1; 32]),
+            balance: self.balance,
         };
         let started = runtime.spawn(async move {
             let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();

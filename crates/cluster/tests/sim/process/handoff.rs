@@ -1,6 +1,8 @@
 //! Hand-offs between processes, by the rules of `guildhall_node`'s driver: the state of a guild is its log's length.
 
-use super::{Core, Event, GuildInput, Input, KV_ANSWER_MS_MAX, Key, KvOp, KvResult, Process, Value, Waiter};
+use super::{
+    BalanceEvent, Core, Event, GuildInput, Input, KV_ANSWER_MS_MAX, Key, KvOp, KvResult, Process, Value, Waiter,
+};
 use crate::{
     host::{Moved, Waiting},
     world::InjectedFault,
@@ -32,6 +34,7 @@ pub enum HandoffEvent {
     /// The guild stays at the old owner.
     Stays(GuildId, Incarnation, u64),
     Claimed(GuildId, Option<u64>),
+    Balance(BalanceEvent),
 }
 
 /// A guild that leaves.
@@ -39,6 +42,7 @@ pub struct Leaves {
     number: u64,
     to: OwnerRecord,
     term: u64,
+    is_for_load: bool,
     stage: LeaveStage,
 }
 
@@ -103,20 +107,26 @@ impl Process {
                 }
             }
             HandoffEvent::Claimed(guild_id, epoch) => self.claimed(core, guild_id, epoch),
+            HandoffEvent::Balance(event) => self.handle_balance(core, event),
         }
     }
 
     fn want_move(&mut self, core: &mut Core) {
         let Some(guild_id) = core.any_guild() else { return };
         let peers: Vec<NodeNumber> = self.machine.peers().map(|(number, _)| number).collect();
-        let Some(to) = core.rng.pick(&peers).copied() else { return };
+        if let Some(to) = core.rng.pick(&peers).copied() {
+            self.begin_move(core, guild_id, to, false);
+        }
+    }
+
+    pub(super) fn begin_move(&mut self, core: &mut Core, guild_id: GuildId, to: NodeNumber, is_for_load: bool) {
         let Some((to, term)) = self.machine.may_leave(guild_id, to) else { return };
         if self.leaves.contains_key(&guild_id) || !self.hosts.contains_key(&guild_id) {
             return;
         }
         core.handoffs_count += 1;
         let number = core.handoffs_count;
-        self.leaves.insert(guild_id, Leaves { number, to, term, stage: LeaveStage::Sending });
+        self.leaves.insert(guild_id, Leaves { number, to, term, is_for_load, stage: LeaveStage::Sending });
         core.at(core.now + SETTLE_MS_MAX, self.slot, Event::Handoff(HandoffEvent::Late(guild_id, number)));
         self.post(core, guild_id, Input::Freeze);
     }
@@ -193,9 +203,12 @@ impl Process {
     }
 
     fn moved_away(&mut self, core: &mut Core, guild_id: GuildId, to: OwnerRecord) {
-        let Some(Leaves { number, term, .. }) = self.leaves.remove(&guild_id) else { return };
+        let Some(Leaves { number, term, is_for_load, .. }) = self.leaves.remove(&guild_id) else { return };
         if self.with(core, |machine, now| machine.left(now, guild_id, to, term)) {
             core.summary.handed_over += 1;
+            if is_for_load {
+                core.moved_for_load(self.slot, guild_id);
+            }
         } else {
             let from = self.machine.record().incarnation;
             core.tell(self.slot.0, to.node, HandoffEvent::Stays(guild_id, from, number));
@@ -241,6 +254,8 @@ impl Process {
 
     pub(super) fn serve(&mut self, core: &mut Core, guild_id: GuildId, forget: &[NodeNumber]) {
         if let Some((moved, epoch)) = self.ready.remove(&guild_id) {
+            self.arrived.insert(guild_id, core.now);
+            core.arrived.insert(guild_id, (self.slot, core.now));
             let forget = forget.iter().map(|node| node.0).collect();
             self.post(core, guild_id, Input::TakeOver { moved, epoch, forget });
         }

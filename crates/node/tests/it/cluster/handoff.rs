@@ -2,7 +2,7 @@
 
 use super::*;
 use guildhall_guild::BackendCommand;
-use guildhall_node::{HandoffFault, HandoffReport};
+use guildhall_node::{HandoffFault, HandoffReport, MoveReason};
 
 impl Site {
     /// Moves a guild from its owner to node `to`.
@@ -10,13 +10,16 @@ impl Site {
         let number = self.place(to).membership.number();
         let membership = self.place(from).membership.clone();
         // On the node's own runtime, as the backend API does.
-        let moved = self.place(from).runtime.spawn(async move { membership.move_guild(guild_id, number).await });
+        let moved = self
+            .place(from)
+            .runtime
+            .spawn(async move { membership.move_guild(guild_id, number, MoveReason::Requested).await });
         bounded(moved).await.unwrap()
     }
 }
 
 /// Posts messages through a node, one after the other, until it is stopped. Returns ids and texts.
-fn talk(
+pub(super) fn talk(
     site: &Site,
     through: usize,
     guild_id: GuildId,
