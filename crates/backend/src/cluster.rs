@@ -1,4 +1,4 @@
-//! Cluster: the nodes, the owner of a guild and its move, and the drain of a node.
+//! Cluster: the nodes, moves of guilds, the owner of a guild, and the drain of a node.
 //!
 //! Owns        the routes below `/v1/cluster`.
 //! Invariants  every node answers with what it knows; nodes agree within the time of a lease.
@@ -12,11 +12,13 @@ use super::{
     types::Snowflake,
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_cluster::{NodeNumber, NodeState};
+use guildhall_cluster::{NodeLoad, NodeNumber, NodeState};
 use guildhall_model::GuildId;
-use guildhall_node::{HandoffFigures, HandoffReport, Leave, Membership, MoveReason, NodeReport, PeerQuestion};
+use guildhall_node::{
+    HandoffFigures, HandoffReport, Leave, MOVES_KEPT, Membership, MoveReason, Moved, Moves, NodeReport, PeerQuestion,
+};
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 use utoipa::ToSchema;
 
 /// Drains the node that gets it. The answer is the reason if it cannot be drained from another node.
@@ -38,6 +40,15 @@ pub struct MoveQuestion {
 impl PeerQuestion for MoveQuestion {
     const KIND: &'static str = "move";
     type Answer = Moving;
+}
+
+/// Moves of the node that gets it.
+#[derive(Debug, Serialize, Deserialize)]
+struct MovesQuestion;
+
+impl PeerQuestion for MovesQuestion {
+    const KIND: &'static str = "moves";
+    type Answer = Moves;
 }
 
 /// How a move goes. None: it goes on.
@@ -73,6 +84,30 @@ pub(super) struct NodeBody {
     bytes: u64,
     /// Messages to it that were dropped.
     dropped: u64,
+    /// Its load as it last reported it; null for a node that has just started, or has an earlier version.
+    load: Option<LoadBody>,
+}
+
+/// Load of a node.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ClusterNodeLoad)]
+struct LoadBody {
+    /// Share of the last minute for which each guild worker was busy, in percent.
+    workers_busy_percent: Vec<f64>,
+    /// Memory in use under the tightest limit; 0: not known.
+    memory_bytes: u64,
+    /// That limit; 0: not known.
+    memory_bytes_max: u64,
+    /// Whether its guilds move for load, and others come (`cluster.balance`).
+    balance: bool,
+}
+
+impl From<NodeLoad> for LoadBody {
+    fn from(load: NodeLoad) -> Self {
+        let NodeLoad { workers, memory_bytes, memory_bytes_max, takes_part } = load;
+        let workers_busy_percent = workers.into_iter().map(|busy| f64::from(busy) / 10.0).collect();
+        Self { workers_busy_percent, memory_bytes, memory_bytes_max, balance: takes_part }
+    }
 }
 
 impl From<NodeReport> for NodeBody {
@@ -84,7 +119,8 @@ impl From<NodeReport> for NodeBody {
             NodeState::Draining => "draining",
         };
         let (name, url, version, weight) = (record.name, record.url, record.version, record.weight);
-        Self { number, name, url, version, state, weight, own: is_own, waiting, frames, bytes, dropped }
+        let load = record.load.map(LoadBody::from);
+        Self { number, name, url, version, state, weight, own: is_own, waiting, frames, bytes, dropped, load }
     }
 }
 
@@ -119,14 +155,85 @@ pub(super) struct ClusterBody {
 #[schema(as = LeavingGuild)]
 struct LeaveBody {
     guild_id: Snowflake,
+    /// Number of its owner.
+    from: u8,
     /// Number of its next owner.
     to: u8,
+    /// Why it moves, as a clause.
+    reason: String,
+    /// What is done now: `members`, `sessions` and `changes` are sent while the guild works on. Then requests wait:
+    /// `freeze` until the last changes are there, `record` until the lease store names the next owner, `serve` until it
+    /// serves the guild.
+    step: &'static str,
     /// Bytes of its state that were sent so far.
     bytes: u64,
     /// Rounds of changes that were sent behind the state.
     rounds: u32,
     /// Whether requests for it wait.
     frozen: bool,
+    /// Milliseconds since the move began.
+    age_ms: u64,
+}
+
+impl LeaveBody {
+    fn new(leave: Leave, from: NodeNumber) -> Self {
+        let Leave { guild_id, to, reason, step, bytes, rounds, age_ms } = leave;
+        let (guild_id, reason, frozen) = (guild_id.into(), reason.to_string(), step.is_frozen());
+        Self { guild_id, from: from.0, to: to.0, reason, step: step.name(), bytes, rounds, frozen, age_ms }
+    }
+}
+
+/// A move that has ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EndedMove)]
+struct EndedBody {
+    guild_id: Snowflake,
+    /// Number of its owner before.
+    from: u8,
+    /// Number of the node to which it moved, or was to move.
+    to: u8,
+    /// Why it moved, as a clause.
+    reason: String,
+    /// When the move ended, Unix milliseconds.
+    ended_at_ms: i64,
+    /// Milliseconds that it took.
+    total_ms: u64,
+    /// Milliseconds for which requests for the guild waited.
+    frozen_ms: u64,
+    /// Rounds of changes behind the state.
+    rounds: u32,
+    /// Bytes of state that were sent.
+    bytes: u64,
+    /// Why the guild was not moved; null if it was.
+    fault: Option<String>,
+}
+
+impl EndedBody {
+    fn new(moved: Moved, from: NodeNumber) -> Self {
+        let Moved { guild_id, to, reason, ended_at_ms, report, fault } = moved;
+        let HandoffReport { total_ms, frozen_ms, rounds, bytes, .. } = report;
+        let (guild_id, from, to, reason) = (guild_id.into(), from.0, to.0, reason.to_string());
+        Self { guild_id, from, to, reason, ended_at_ms, total_ms, frozen_ms, rounds, bytes, fault }
+    }
+}
+
+/// Moves of all nodes.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = ClusterMoves)]
+pub(super) struct MovesBody {
+    /// Guilds on their way, the oldest first.
+    leaving: Vec<LeaveBody>,
+    /// The last moves that ended, the latest first; at most 32.
+    ended: Vec<EndedBody>,
+    /// Numbers of nodes that did not answer: their moves are missing.
+    missing: Vec<u8>,
+}
+
+impl MovesBody {
+    fn add(&mut self, moves: Moves, of: NodeNumber) {
+        self.leaving.extend(moves.leaving.into_iter().map(|leave| LeaveBody::new(leave, of)));
+        self.ended.extend(moves.ended.into_iter().map(|moved| EndedBody::new(moved, of)));
+    }
 }
 
 /// Hand-offs of a node since its start.
@@ -135,12 +242,16 @@ struct LeaveBody {
 struct HandoffsBody {
     /// Guilds that it handed over to other nodes.
     left: u64,
+    /// Those of them that left because of their node's load.
+    left_for_load: u64,
     /// Guilds that others handed over to it.
     arrived: u64,
     /// Attempts that failed; the log has the reason of each.
     failed: u64,
     /// Bytes of state that it sent.
     bytes: u64,
+    /// Rounds of changes that it sent.
+    rounds: u64,
     /// Milliseconds for which requests for those guilds waited, in all.
     frozen_ms: u64,
     /// The longest of these times.
@@ -217,17 +328,12 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
         });
     };
     let report = membership.report();
-    let of_leave = |leave: Leave| LeaveBody {
-        guild_id: leave.guild_id.into(),
-        to: leave.to.0,
-        bytes: leave.bytes,
-        rounds: leave.rounds,
-        frozen: leave.is_frozen,
-    };
-    let HandoffFigures { left, failed, arrived, bytes, frozen_ms, frozen_ms_max } = report.handoffs;
+    let HandoffFigures { left, left_for_load, failed, arrived, bytes, rounds, frozen_ms, frozen_ms_max } =
+        report.handoffs;
+    let leaving = report.moves.leaving.into_iter().map(|leave| LeaveBody::new(leave, membership.number()));
     Json(ClusterBody {
-        leaving: report.leaves.into_iter().map(of_leave).collect(),
-        handoffs: HandoffsBody { left, arrived, failed, bytes, frozen_ms, frozen_ms_max },
+        leaving: leaving.collect(),
+        handoffs: HandoffsBody { left, left_for_load, arrived, failed, bytes, rounds, frozen_ms, frozen_ms_max },
         nodes: report.nodes.into_iter().map(NodeBody::from).collect(),
         clustered: true,
         serving: report.is_serving,
@@ -237,6 +343,24 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
         sessions_moved_away: report.moved_sessions.away,
         sessions_not_moved: report.moved_sessions.failed,
     })
+}
+
+/// Reads the moves of guilds
+///
+/// Of all nodes: guilds on their way to another node, and the last moves that ended, with their reasons.
+#[utoipa::path(get, path = "/v1/cluster/moves", tag = "cluster", responses((status = 200, body = MovesBody)))]
+pub(super) async fn moves(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Json<MovesBody> {
+    let mut body = MovesBody::default();
+    let Some(membership) = v1.node.membership() else { return Json(body) };
+    let asked = membership.numbers();
+    let answers = membership.ask_all(&MovesQuestion).await;
+    body.missing = asked.iter().filter(|number| !answers.iter().any(|(of, _)| of == *number)).map(|of| of.0).collect();
+    body.add(membership.moves(), membership.number());
+    answers.into_iter().for_each(|(number, moves)| body.add(moves, number));
+    body.leaving.sort_by_key(|leave| Reverse(leave.age_ms));
+    body.ended.sort_by_key(|moved| Reverse(moved.ended_at_ms));
+    body.ended.truncate(MOVES_KEPT);
+    Json(body)
 }
 
 /// Reads the owner of a guild
@@ -302,8 +426,13 @@ fn sentence(reason: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).chain(['.']).collect()).unwrap_or_default()
 }
 
-/// Other nodes may have this one move its guilds.
+/// Other nodes may have this one move its guilds, and read its moves.
 pub fn answer_moves(membership: &Arc<Membership>) {
+    let weak = Arc::downgrade(membership);
+    membership.on_question(move |MovesQuestion| {
+        let membership = weak.upgrade();
+        async move { Some(membership?.moves()) }
+    });
     let weak = Arc::downgrade(membership);
     membership.on_question(move |MoveQuestion { guild_id, to }| {
         let membership = weak.upgrade();

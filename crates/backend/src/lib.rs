@@ -365,6 +365,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(cluster::state))
         .routes(routes!(cluster::owner))
         .routes(routes!(cluster::drain))
+        .routes(routes!(cluster::moves))
         .routes(routes!(cluster::move_guild))
 }
 

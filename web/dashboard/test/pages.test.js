@@ -78,6 +78,44 @@ test("the overview lists the nodes of a cluster, and a click shows another one",
   stub.stop();
 });
 
+test("the overview shows guilds on their way, the last moves with their reasons, and the load of each node", async () => {
+  const nodes = ["berlin-1", "berlin-2"].map((name, number) => ({ number, name, url: "ws://x", version: "0.1.0", state: "active", own: number === 0, load: { workers_busy_percent: [3, number ? 22 : 70.6], memory_bytes: 4e9, memory_bytes_max: 1e10, balance: true } }));
+  const reason = "its worker is busy 71 % at node 0 and 22 % at node 1; the guild takes 18 %";
+  const move = (id, from, to) => ({ guild_id: `11000000000000000${id}`, from, to, reason, bytes: 12_345_678, rounds: 3 });
+  const moves = {
+    leaving: [{ ...move("01", 0, 1), step: "freeze", frozen: true, age_ms: 1_200 }, { ...move("02", 1, 0), reason: "its node drains", step: "members", frozen: false, age_ms: 40_000, rounds: 0 }],
+    ended: [
+      { ...move("03", 0, 1), ended_at_ms: Date.now() - 200_000, total_ms: 812, frozen_ms: 4, fault: null },
+      { ...move("04", 1, 0), reason: "it was requested", ended_at_ms: Date.now() - 900_000, total_ms: 2_004, frozen_ms: 0, bytes: 0, rounds: 0, fault: "the guild had work under way that did not end within 2 seconds: try again later" },
+    ],
+    missing: [],
+  };
+  const stub = await Stub.start({ nodes, moves });
+  for (const options of [{ viewport: { width: 1440, height: 900 } }, { viewport: { width: 390, height: 844 } }]) {
+    const page = await open(stub, options);
+    const list = page.getByRole("region", { name: "Nodes of the cluster" }).getByRole("listitem");
+    await list.filter({ hasText: "berlin-1 (number 0): active, version 0.1.0, busiest guild worker 70.6 %, memory 40 % in use; this page shows it" }).waitFor();
+    const region = page.getByRole("region", { name: "Moves of guilds" });
+    await region.getByText("2 guilds are on the way. The last move ended 3 min ago; requests waited 4 ms.").waitFor();
+    const items = region.getByRole("listitem");
+    await page.getByText("2 guilds move to another node now").waitFor();
+    await items.filter({ hasText: "requests wait for the last changes" }).filter({ hasText: "12.3 MB, 3 rounds" }).filter({ hasText: reason }).waitFor();
+    await items.filter({ hasText: "sends its members" }).filter({ hasText: "for 40 s" }).waitFor();
+    await items.filter({ hasText: "requests waited 4 ms" }).filter({ hasText: "took 812 ms, 3 min ago" }).waitFor();
+    await items.filter({ hasText: "not moved" }).filter({ hasText: "it was requested; it stayed: the guild had work under way" }).waitFor();
+    assert.equal(await items.filter({ hasText: "took 812 ms" }).getByRole("link").getAttribute("href"), "./?node=1#/guilds/1100000000000000003", "the page of the guild is at its owner");
+    assert.equal(await overflow(page), 0);
+    assert.deepEqual(await violations(page), []);
+    if (process.env.PICTURES) { await region.screenshot({ path: `${process.env.PICTURES}/moves-${options.viewport.width}.png` }); await page.screenshot({ path: `${process.env.PICTURES}/top-${options.viewport.width}.png` }); }
+    stub.moves = { leaving: [], ended: [], missing: [1] };
+    await region.getByText("No guild is on its way. None has moved since the nodes started").waitFor();
+    await region.getByText("Moves of berlin-2 are missing: it does not answer.").waitFor();
+    stub.moves = moves;
+    await page.context().close();
+  }
+  stub.stop();
+});
+
 test("tables: no text is cut off, with each column sorted; at 1,280 pixels none scrolls sideways", async () => {
   for (const viewport of [{ width: 1280, height: 800 }, { width: 390, height: 844 }]) {
     const page = await open(node, { viewport });

@@ -43,8 +43,8 @@ const PART = 8 << 20;
 const GROWN_AGO_S = 1_200;
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
-    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, nodesAsked: [], labsAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], moves = { leaving: [], ended: [], missing: [] }, kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
+    Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, moves, nodesAsked: [], labsAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
     this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
@@ -261,6 +261,7 @@ export class Stub {
     const isWanted = ([name]) => !wanted || wanted.some((prefix) => name.startsWith(prefix));
     if (path === "v1/node") return json({ version: "0.0.0", started_at: new Date(this.began).toISOString(), now: new Date(now).toISOString(), ready: true, unready: null, scopes: this.scopes, key_name: "stub" });
     if (path === "v1/cluster") return json({ nodes: this.nodes, clustered: this.nodes.length > 0, serving: true, guilds: 0, requests_elsewhere: 0 });
+    if (path === "v1/cluster/moves") return json(this.moves);
     if (path === "v1/node/history") {
       const window = Number(searchParams.get("window_s"));
       const step = window > 600 ? 10 : 1;

@@ -11,7 +11,10 @@
 //!             standby whose old owner is silent for `SILENT_MAX` is dropped.
 //! Not here    relays and inputs (`guildhall_cluster`), the guild's state (`guildhall_guild`).
 
-use super::{Membership, PeerQuestion, access_owner, mailbox_of};
+use super::{
+    Membership, PeerQuestion, access_owner, mailbox_of,
+    moves::{HandoffFigures, LeavePermit, MoveLog, MoveReason, MoveStep, Moves, ended},
+};
 use crate::{
     guild_host::{Frozen, HandoffStep, TakenOver},
     ids::{Ids, RESTING_ORIGIN},
@@ -26,7 +29,6 @@ use guildhall_store::Store;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -96,55 +98,6 @@ pub enum HandoffFault {
     Outage,
 }
 
-/// Why a guild moves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MoveReason {
-    /// An operator or backend asked for it.
-    Requested,
-    /// Its node drains.
-    Drain,
-    /// With the figures.
-    Load(String),
-}
-
-impl fmt::Display for MoveReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Requested => "it was requested",
-            Self::Drain => "its node drains",
-            Self::Load(figures) => figures,
-        })
-    }
-}
-
-/// Hand-offs of a node since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HandoffFigures {
-    /// Guilds that were handed over.
-    pub left: u64,
-    /// Attempts that failed. `HandoffFault` has where the guild is then.
-    pub failed: u64,
-    /// Guilds that other nodes handed over.
-    pub arrived: u64,
-    /// Bytes that were sent for those that left.
-    pub bytes: u64,
-    /// Time for which those were frozen, in all.
-    pub frozen_ms: u64,
-    /// The longest freeze.
-    pub frozen_ms_max: u64,
-}
-
-/// A guild that is leaving this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leave {
-    pub guild_id: GuildId,
-    pub to: NodeNumber,
-    pub bytes: u64,
-    pub rounds: u32,
-    /// The freeze has begun: inputs wait.
-    pub is_frozen: bool,
-}
-
 /// A message of the old owner, in parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Body {
@@ -205,9 +158,8 @@ pub(super) struct Handoffs {
     arrivals: Mutex<HashMap<GuildId, Arrival>>,
     /// Standbys whose epoch is claimed.
     ready: Mutex<HashMap<GuildId, TakenOver>>,
-    leaving: Mutex<Vec<Leave>>,
     numbers_count: AtomicU64,
-    pub(super) figures: Mutex<HandoffFigures>,
+    moves: MoveLog,
 }
 
 /// Parts of the node that build a standby.
@@ -217,29 +169,6 @@ pub(crate) struct Standbys {
     pub(crate) limits: GuildLimits,
 }
 
-/// A guild that leaves, until this is dropped.
-struct LeavePermit {
-    membership: Arc<Membership>,
-    guild_id: GuildId,
-}
-
-impl LeavePermit {
-    fn new(membership: &Arc<Membership>, guild_id: GuildId, to: NodeNumber) -> Option<Self> {
-        let mut leaving = membership.leaving();
-        if leaving.len() >= LEAVING_MAX || leaving.iter().any(|leave| leave.guild_id == guild_id) {
-            return None;
-        }
-        leaving.push(Leave { guild_id, to, bytes: 0, rounds: 0, is_frozen: false });
-        Some(Self { membership: membership.clone(), guild_id })
-    }
-}
-
-impl Drop for LeavePermit {
-    fn drop(&mut self) {
-        self.membership.leaving().retain(|leave| leave.guild_id != self.guild_id);
-    }
-}
-
 /// The way to the new owner.
 struct Sender<'a> {
     membership: &'a Arc<Membership>,
@@ -247,6 +176,7 @@ struct Sender<'a> {
     question: HandoffQuestion,
     parts_count: u64,
     bytes: u64,
+    permit: LeavePermit<'a>,
 }
 
 impl Sender<'_> {
@@ -259,14 +189,6 @@ impl Sender<'_> {
         }
     }
 
-    /// Notes the progress.
-    fn note(&self, change: impl FnOnce(&mut Leave)) {
-        let guild_id = self.question.guild_id;
-        if let Some(leave) = self.membership.leaving().iter_mut().find(|leave| leave.guild_id == guild_id) {
-            change(leave);
-        }
-    }
-
     async fn send(&mut self, body: &Body) -> Result<(), HandoffFault> {
         self.send_bytes(wire::encode(body)).await
     }
@@ -274,7 +196,7 @@ impl Sender<'_> {
     async fn send_bytes(&mut self, encoded: Vec<u8>) -> Result<(), HandoffFault> {
         self.bytes += encoded.len() as u64;
         let bytes = self.bytes;
-        self.note(|leave| leave.bytes = bytes);
+        self.permit.note(|leave| leave.bytes = bytes);
         let max = PART_BYTES_MAX.min(self.membership.answer_bytes_max() / 2).max(1);
         let mut parts = encoded.chunks(max).peekable();
         while let Some(part) = parts.next() {
@@ -295,22 +217,14 @@ enum Named {
 }
 
 impl Membership {
-    fn handoff_figures_mut(&self) -> MutexGuard<'_, HandoffFigures> {
-        self.handoffs.figures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn handoff_figures(&self) -> HandoffFigures {
-        *self.handoff_figures_mut()
+        self.handoffs.moves.figures()
     }
 
-    /// Guilds that are leaving this node now.
+    /// Guilds that are leaving this node now, and the last that left it.
     #[must_use]
-    pub fn leaves(&self) -> Vec<Leave> {
-        self.leaving().clone()
-    }
-
-    fn leaving(&self) -> MutexGuard<'_, Vec<Leave>> {
-        self.handoffs.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn moves(&self) -> Moves {
+        self.handoffs.moves.moves()
     }
 
     /// Hands over all guilds of this node that have relays, one after the other, each to the node that would own it
@@ -362,23 +276,17 @@ impl Membership {
             return Err(HandoffFault::NotHere);
         }
         let (record, term) = self.lock().may_leave(guild_id, to).ok_or(HandoffFault::Target)?;
-        let _permit = LeavePermit::new(self, guild_id, to).ok_or(HandoffFault::Busy)?;
-        let result = self.hand_over(guild_id, record, term).await;
+        let (log, begun) = (&self.handoffs.moves, Instant::now());
+        let permit = log.begin(guild_id, to, reason.clone(), LEAVING_MAX).ok_or(HandoffFault::Busy)?;
+        let result = self.hand_over(guild_id, record, term, permit).await;
         match &result {
             Ok(report) => {
-                let mut figures = self.handoff_figures_mut();
-                figures.left += 1;
-                figures.bytes += report.bytes;
-                figures.frozen_ms += report.frozen_ms;
-                figures.frozen_ms_max = figures.frozen_ms_max.max(report.frozen_ms);
                 tracing::info!(%guild_id, to = to.0, frozen_ms = report.frozen_ms, total_ms = report.total_ms,
                     bytes = report.bytes, rounds = report.rounds, %reason, "guild handed over");
             }
-            Err(error) => {
-                self.handoff_figures_mut().failed += 1;
-                tracing::warn!(%guild_id, to = to.0, %error, %reason, "guild not handed over");
-            }
+            Err(error) => tracing::warn!(%guild_id, to = to.0, %error, %reason, "guild not handed over"),
         }
+        log.end(ended((guild_id, to, reason), self.clock.now().unix, begun, &result));
         result
     }
 
@@ -387,12 +295,13 @@ impl Membership {
         guild_id: GuildId,
         to: OwnerRecord,
         term: u64,
+        permit: LeavePermit<'_>,
     ) -> Result<HandoffReport, HandoffFault> {
         let begun_at = Instant::now();
         let handoff = self.handoffs.numbers_count.fetch_add(1, Relaxed);
         let from = self.lock().record().incarnation;
         let question = HandoffQuestion { guild_id, from, handoff, step: Step::Begin };
-        let mut sender = Sender { membership: self, to: to.node, question, parts_count: 0, bytes: 0 };
+        let mut sender = Sender { membership: self, to: to.node, question, parts_count: 0, bytes: 0, permit };
         sender.ask(Step::Begin, super::ask::ANSWER_MAX).await?;
         let moved = self.send_guild(guild_id, &mut sender).await;
         let (mut report, frozen_at) = match moved {
@@ -403,6 +312,7 @@ impl Membership {
             }
         };
         let own = OwnerRecord { node: self.number, incarnation: from };
+        sender.permit.step(MoveStep::Record);
         match self.name_owner(guild_id, own, to, term).await {
             Named::Yes => {
                 if !self.with(|machine, now| machine.left(now, guild_id, to, term)) {
@@ -420,6 +330,7 @@ impl Membership {
             }
         }
         // The guild is the other node's, whatever it answers.
+        sender.permit.step(MoveStep::Serve);
         if let Err(error) = sender.ask(Step::Served, SERVED_MAX).await {
             tracing::warn!(%guild_id, %error, "the new owner of a guild does not serve it yet");
         }
@@ -461,6 +372,7 @@ impl Membership {
             sender.send_bytes(chunk).await?;
         }
         encoding.await.map_err(|_| HandoffFault::Guild)?.map_err(|_| HandoffFault::Guild)?;
+        sender.permit.step(MoveStep::Sessions);
         let mut place = HandoffPlace::Sessions(None);
         while place != HandoffPlace::End {
             let (answer, slice) = oneshot::channel();
@@ -470,6 +382,7 @@ impl Membership {
             place = next;
             sender.send(&Body::Items(items)).await?;
         }
+        sender.permit.step(MoveStep::Changes);
         loop {
             let (answer, changes) = oneshot::channel();
             self.step(guild_id, HandoffStep::Changes(answer));
@@ -478,14 +391,14 @@ impl Membership {
             report.items += items.len() as u64;
             report.rounds += 1;
             let rounds = report.rounds;
-            sender.note(|leave| leave.rounds = rounds);
+            sender.permit.note(|leave| leave.rounds = rounds);
             sender.send(&Body::Items(items)).await?;
             if is_small || report.rounds >= ROUNDS_MAX {
                 break;
             }
         }
         let frozen_at = Instant::now();
-        sender.note(|leave| leave.is_frozen = true);
+        sender.permit.step(MoveStep::Freeze);
         let (answer, frozen) = oneshot::channel();
         self.step(guild_id, HandoffStep::Freeze(answer));
         let frozen = tokio::time::timeout(SETTLE_MAX, frozen).await.map_err(|_| HandoffFault::Unsettled)?;
@@ -563,7 +476,7 @@ impl Membership {
             Step::Stay => {
                 let is_its = self.arrivals().get(&guild_id).is_some_and(|arrival| arrival.from == from);
                 if is_its {
-                    self.arrivals().remove(&guild_id);
+                    self.forget_arrival(guild_id);
                     self.with(|machine, now| machine.unexpect(now, guild_id));
                 }
                 Ok(())
@@ -583,14 +496,27 @@ impl Membership {
 
     fn begin_arrival(&self, guild_id: GuildId, from: (Incarnation, u64)) -> Result<(), String> {
         let mut arrivals = self.arrivals();
-        arrivals.retain(|_, arrival| arrival.last_at.elapsed() < SILENT_MAX);
+        let silent = arrivals.extract_if(|_, arrival| arrival.last_at.elapsed() >= SILENT_MAX);
+        self.discard(silent.map(|(_, arrival)| arrival).collect());
         if arrivals.len() >= ARRIVING_MAX && !arrivals.contains_key(&guild_id) {
             return Err(format!("{ARRIVING_MAX} guilds arrive there already: try again later"));
         }
         let stage = Some(Stage::Parts(HandoffParts::default()));
         let arrival = Arrival { from, last_at: Instant::now(), next_part: 0, buffer: Vec::new(), stage };
-        arrivals.insert(guild_id, arrival);
+        self.discard(arrivals.insert(guild_id, arrival).into_iter().collect());
         Ok(())
+    }
+
+    fn forget_arrival(&self, guild_id: GuildId) {
+        let arrival = self.arrivals().remove(&guild_id);
+        self.discard(arrival.into_iter().collect());
+    }
+
+    /// Drops standbys on a thread of their own: one of ten million members takes a second.
+    fn discard(&self, arrivals: Vec<Arrival>) {
+        if !arrivals.is_empty() {
+            self.runtime.spawn_blocking(move || drop(arrivals));
+        }
     }
 
     /// Adds a part. Returns a complete body, with the stage that takes it.
@@ -606,7 +532,7 @@ impl Membership {
         let arrival = arrivals.get_mut(&guild_id).filter(|arrival| arrival.from == from);
         let arrival = arrival.ok_or_else(|| "it does not know the hand-off".to_owned())?;
         if arrival.next_part != number {
-            arrivals.remove(&guild_id);
+            self.discard(arrivals.remove(&guild_id).into_iter().collect());
             return Err("a part was lost".to_owned());
         }
         arrival.next_part += 1;
@@ -648,7 +574,7 @@ impl Membership {
                 machine.expect(now, guild_id, from).then_some(())
             });
             if is_expected.is_none() {
-                self.arrivals().remove(&guild_id);
+                self.forget_arrival(guild_id);
                 return Err("it looks for the owner of the guild itself, or does not serve: try again later".to_owned());
             }
         }
@@ -687,7 +613,7 @@ impl Membership {
         taken.forget = forget.iter().map(|node| node.0).collect();
         self.step(guild_id, HandoffStep::TakeOver(Box::new(taken)));
         self.balance.note_arrival(guild_id);
-        self.handoff_figures_mut().arrived += 1;
+        self.handoffs.moves.count_arrival();
     }
 
     pub(super) fn drop_standby(&self, guild_id: GuildId) {

@@ -15,6 +15,7 @@ mod balance;
 mod handoff;
 mod lease;
 mod link;
+mod moves;
 mod receipts;
 mod receive;
 mod releasing;
@@ -28,7 +29,8 @@ pub(crate) use ask::Revocation;
 pub use balance::BalanceOptions;
 pub(crate) use balance::{BusyTimes, WorkerLoads, largest, share};
 pub(crate) use handoff::Standbys;
-pub use handoff::{HandoffFault, HandoffFigures, HandoffReport, Leave, MoveReason};
+pub use handoff::{HandoffFault, HandoffReport};
+pub use moves::{HandoffFigures, Leave, MOVES_KEPT, MoveReason, MoveStep, Moved, Moves};
 pub use receipts::OpenReceipt;
 pub use seal::ClusterKey;
 pub(crate) use sink::ClusterSink;
@@ -139,8 +141,8 @@ pub struct ClusterReport {
     /// Messages on the bus that no node of this cluster has sealed, since the start: they were dropped.
     pub strangers_total: u64,
     pub handoffs: HandoffFigures,
-    /// Guilds that are leaving this node now.
-    pub leaves: Vec<Leave>,
+    /// Guilds that are leaving this node now, and the last that left it.
+    pub moves: Moves,
 }
 
 /// Completes when this node knows what was revoked while it was away. False: it was away for too long.
@@ -458,7 +460,7 @@ impl Membership {
             moved_sessions: *self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner),
             strangers_total: self.strangers_total(),
             handoffs: self.handoff_figures(),
-            leaves: self.leaves(),
+            moves: self.moves(),
         }
     }
 

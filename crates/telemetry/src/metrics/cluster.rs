@@ -1,7 +1,7 @@
 //! Metrics of the cluster as this node sees it. A node that is alone is a cluster of one.
 
 use super::{Snapshot, Writer};
-use guildhall_node::{ClusterReport, HandoffFigures, MovedSessions, NodeReport};
+use guildhall_node::{ClusterReport, HandoffFigures, MovedSessions, Moves, NodeReport};
 use std::fmt;
 
 impl Snapshot {
@@ -14,7 +14,7 @@ impl Snapshot {
             moved_sessions: MovedSessions::default(),
             strangers_total: 0,
             handoffs: HandoffFigures::default(),
-            leaves: Vec::new(),
+            moves: Moves::default(),
         };
         let report = self.cluster.as_ref().unwrap_or(&alone);
         let sum = |of: fn(&NodeReport) -> u64| report.nodes.iter().map(of).sum();
@@ -38,16 +38,21 @@ impl Snapshot {
         out.counter("cluster_sent_bytes", "Bytes of these frames", sum(|node| node.bytes))?;
         let help = "Messages to nodes that are there now which were dropped: relays begin again";
         out.counter("cluster_messages_dropped", help, sum(|node| node.dropped))?;
-        let HandoffFigures { left, failed, arrived, bytes, frozen_ms, frozen_ms_max } = report.handoffs;
+        let HandoffFigures { left, left_for_load, failed, arrived, bytes, rounds, frozen_ms, frozen_ms_max } =
+            report.handoffs;
         out.gauge(
             "cluster_guilds_leaving",
             "Guilds that are being handed over to other nodes",
-            report.leaves.len() as u64,
+            report.moves.leaving.len() as u64,
         )?;
         out.counter("cluster_handoffs_left", "Guilds that this node handed over to others", left)?;
+        let help = "Of these, guilds that left because of their node's load";
+        out.counter("cluster_handoffs_left_for_load", help, left_for_load)?;
         out.counter("cluster_handoffs_arrived", "Guilds that other nodes handed over to this one", arrived)?;
         out.counter("cluster_handoffs_failed", "Hand-offs that failed; the log has the reason of each", failed)?;
         out.counter("cluster_handoff_bytes", "Bytes of state sent to the next owners of guilds", bytes)?;
+        let help = "Rounds of changes sent behind the state of guilds that were handed over";
+        out.counter("cluster_handoff_rounds", help, rounds)?;
         let help = "Time for which inputs of guilds that were handed over waited, in all";
         out.counter_f64("cluster_handoff_frozen_seconds", help, frozen_ms as f64 / 1e3)?;
         let help = "Longest time for which inputs of such a guild waited";

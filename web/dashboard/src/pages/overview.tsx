@@ -9,7 +9,7 @@ import { useFeed } from "../feed.ts";
 import { GROWN, GROWTH_SERIES, useGrowth, type Growth } from "../growth.ts";
 import { byteRate, bytes, cores, count, counted, duration, exact, join, number, percent, perSecond, shareOf, words } from "../format.ts";
 import type { Feed } from "../series.ts";
-import { Nodes } from "../nodes.tsx";
+import { MovesOfGuilds, Nodes } from "../nodes.tsx";
 import { rate, useReport } from "../report.ts";
 import type { Loop, MessageType, Named, OverviewReport, Owner } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
@@ -166,6 +166,7 @@ export function Overview() {
         <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? byOwner(report) : []} />
         {canaries.length > 0 && <Chart {...shared} title="Canaries, p99 by size of the guild" says="From the creation of an event of the node itself to its relay’s flush." format={duration} lines={canaries.map(({ key, values }) => ({ label: key === "0" ? "smaller guilds" : `from ${exact(Number(key))} members`, values }))} />}
       </div>
+      <MovesOfGuilds />
       <Callers />
       <h2>Time by message type and route</h2>
       <p class="says">Wall time since the node started; that of REST and of the store is mostly waiting. Of several loops of a kind, the largest quantile is shown.</p>
