@@ -555,10 +555,9 @@ impl Membership {
     ) -> Result<(), String> {
         let body: Body = wire::decode(wire::VERSION, body).map_err(|error| error.to_string())?;
         let is_last = matches!(body, Body::Last { .. });
-        if is_last {
-            // Ids of its guilds are above all that were used before.
-            standbys.ids.floor().await.map_err(|error| error.to_string())?;
-        }
+        // Ids of its guilds are above all that were used before. The store is read at the first body of all: inputs
+        // wait at the last one.
+        standbys.ids.floor().await.map_err(|error| error.to_string())?;
         let (clock, limits) = (self.clock.clone(), standbys.limits.clone());
         let work = move || apply(&*clock, limits, stage, body);
         let stage =

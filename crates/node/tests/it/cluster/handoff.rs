@@ -1,8 +1,9 @@
 //! A guild moves between nodes while it is used.
 
 use super::*;
+use crate::support::FaultStore;
 use guildhall_guild::BackendCommand;
-use guildhall_node::{HandoffFault, HandoffReport, MoveReason};
+use guildhall_node::{HandoffFault, HandoffReport, MoveReason, MoveStep};
 
 impl Site {
     /// Moves a guild from its owner to node `to`.
@@ -83,6 +84,32 @@ async fn a_guild_in_use_moves_and_nothing_is_lost_doubled_or_reset() {
     assert!(members.entry(OWNER).unwrap().presence.is_some(), "its session is online");
     let figures = site.nodes.iter().flatten().map(|place| place.membership.report().handoffs);
     assert_eq!(figures.map(|of| (of.left, of.arrived, of.failed)).collect::<Vec<_>>(), [(2, 2, 0); 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_made_no_id_reads_the_newest_one_while_the_guild_works_on() {
+    let mut site = Site::new(0).await;
+    let store = Arc::new(FaultStore::new(site.store.clone()));
+    site.store = store.clone();
+    for _ in 0..2 {
+        site.add(LEASE_MS, NodeLimits::default()).await;
+    }
+    let (guild_id, channel_id) = site.guild_of(0, 0).await;
+    site.say(0, guild_id, channel_id, "before").await.unwrap();
+    let begun = store.counts().largest_ids_begun;
+    store.set(|faults| faults.hold_largest_id = true);
+    let (to, membership) = (site.place(1).membership.number(), site.place(0).membership.clone());
+    let moving = membership.clone();
+    let moving = async move { moving.move_guild(guild_id, to, MoveReason::Requested).await };
+    let moving = site.place(0).runtime.spawn(moving);
+    store.wait(|counts| counts.largest_ids_begun > begun).await;
+    let leaving = membership.moves().leaving;
+    assert!(matches!(&leaving[..], [leave] if leave.step == MoveStep::Members), "{leaving:?}");
+    assert!(site.say(0, guild_id, channel_id, "meanwhile").await.is_ok(), "it works on");
+    store.set(|faults| faults.hold_largest_id = false);
+    let report = bounded(moving).await.unwrap().unwrap();
+    let ended = membership.moves().ended;
+    assert!(matches!(&ended[..], [moved] if moved.report == report && moved.fault.is_none()), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

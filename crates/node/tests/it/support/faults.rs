@@ -16,6 +16,7 @@ pub struct Faults {
     pub hold_commits: bool,
     pub hold_loads: bool,
     pub hold_messages: bool,
+    pub hold_largest_id: bool,
     /// This many fail, then it is well again.
     pub failing_commits: u32,
     /// These say they failed, and did not.
@@ -35,6 +36,7 @@ pub struct Counts {
     pub committed: Vec<usize>,
     pub loads_begun: u32,
     pub messages_begun: u32,
+    pub largest_ids_begun: u32,
     pub users: u32,
     pub channels: u32,
     pub tokens: u32,
@@ -336,6 +338,8 @@ impl Store for FaultStore {
     }
 
     async fn largest_id(&self) -> Result<u64, StoreError> {
+        self.count(|counts| counts.largest_ids_begun += 1);
+        self.pass(|faults| faults.hold_largest_id).await;
         self.inner.largest_id().await
     }
 }
