@@ -3,7 +3,7 @@
 //!
 //! Owns        the formats of scenarios and of captures, the scenarios of the program, their play and its verdict, the
 //!             proxy that captures, and the gateway that replays.
-//! Doors       `Scenario::parse` or `built_in`, `Stage::open`, then `play`; `capture`; `Recording` and `Replayer`.
+//! Doors       `Scenario::parse` or `built_in`, `Stage::open`, then `play`; `capture`; `Capture` and `Replayer`.
 //! Invariants  every wait of a play has a bound, and a play ends within the scenario's time limit.
 //! Limits      `SCENARIO_BYTES_MAX`, `STEPS_MAX`, `MOMENTS_MAX`.
 //! Not here    the command line: `guildhall`.     Spec  docs/rehearsal.md.
@@ -26,7 +26,7 @@ mod verdict;
 pub use bodies::{BOT_ID, bot_token};
 pub use built_in::{built_in, built_in_names, source as built_in_source};
 pub use capture::{
-    CAPTURE_VERSION, CaptureHeader, CaptureLine, CaptureParams, CaptureReader, CaptureSummary, Recording, ReplayParams,
+    CAPTURE_VERSION, Capture, CaptureHeader, CaptureLine, CaptureParams, CaptureReader, CaptureSummary, ReplayParams,
     ReplayStats, Replayer, capture,
 };
 pub use link::Compression;

@@ -38,7 +38,7 @@ const REPLAY_MAX: usize = 200_000;
 /// Of every scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Factor of every time that the client has for something.
+    /// Factor of the heartbeat interval, and of every time that the client has for a step.
     pub patience: f64,
     /// Instead of the scenario's.
     pub timeout: Option<Duration>,
@@ -746,7 +746,9 @@ impl<'a> Play<'a> {
         self.heartbeat_seq = None;
         self.early.clear();
         if hello {
-            let interval = self.scenario.heartbeat_interval_ms;
+            // A slow machine must not look like a gateway that sends no acknowledgement.
+            let interval = Duration::from_millis(self.scenario.heartbeat_interval_ms).mul_f64(self.params.patience);
+            let interval = millis(interval).max(1);
             return self.control(ops::HELLO, &json!({ "heartbeat_interval": interval, "_trace": ["rehearsal"] })).await;
         }
         Ok(())

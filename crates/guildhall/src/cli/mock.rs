@@ -69,7 +69,7 @@ pub struct MockArgs {
     /// Print each verdict as a line of JSON
     #[arg(long)]
     json: bool,
-    /// Multiply the time that the client has for each step
+    /// Multiply the heartbeat interval, and the time that the client has for each step
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = patience)]
     patience: f64,
     /// Limit of a scenario, instead of its own

@@ -5,7 +5,7 @@
 use super::{Failure, say};
 use anyhow::Context as _;
 use clap::Args;
-use guildhall_rehearsal::{Recording, ReplayParams, Replayer};
+use guildhall_rehearsal::{Capture, ReplayParams, Replayer};
 use std::{fs::File, future::Future, io::BufReader, net::SocketAddr, path::PathBuf};
 
 pub(super) const HELP: &str = "\
@@ -35,15 +35,15 @@ pub struct ReplayArgs {
 pub(super) async fn run(args: ReplayArgs, stop: impl Future<Output = ()>) -> Result<(), Failure> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("{name} cannot be read")).map_err(Failure::Usage)?;
-    let recording = Recording::read(BufReader::new(file)).with_context(|| name.to_string()).map_err(Failure::Usage)?;
-    eprintln!("{name}: {} dispatches of {:.1} s", recording.len(), recording.duration().as_secs_f64());
-    if recording.unreadable_count() > 0 {
-        eprintln!("left out: {} messages that cannot be read", recording.unreadable_count());
+    let capture = Capture::read(BufReader::new(file)).with_context(|| name.to_string()).map_err(Failure::Usage)?;
+    eprintln!("{name}: {} dispatches of {:.1} s", capture.len(), capture.duration().as_secs_f64());
+    if capture.unreadable_count() > 0 {
+        eprintln!("left out: {} messages that cannot be read", capture.unreadable_count());
     }
     let mut seed = [0; 8];
     aws_lc_rs::rand::fill(&mut seed).map_err(|_| anyhow::anyhow!("the system has no random bytes"))?;
     let params = ReplayParams { listen: args.listen, is_full_speed: args.full_speed, seed: u64::from_le_bytes(seed) };
-    let replayer = Replayer::open(recording, params).await?;
+    let replayer = Replayer::open(capture, params).await?;
     let address = replayer.address();
     eprintln!("gateway ws://{address}, REST http://{address}/api; Ctrl + C ends it");
     let stats = replayer.run(stop).await;

@@ -14,4 +14,4 @@ mod term;
 pub use file::{CAPTURE_VERSION, CaptureHeader, CaptureLine, CaptureReader};
 pub use proxy::{CaptureParams, capture};
 pub use record::CaptureSummary;
-pub use replay::{Recording, ReplayParams, ReplayStats, Replayer};
+pub use replay::{Capture, ReplayParams, ReplayStats, Replayer};

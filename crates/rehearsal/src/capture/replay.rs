@@ -1,7 +1,7 @@
 //! Replay: serves a capture as a gateway.
 //!
 //! Owns        the dispatches of a capture, and the sessions of the clients that receive them.
-//! Doors       `Recording::read`, then `Replayer::open` and `Replayer::run`.
+//! Doors       `Capture::read`, then `Replayer::open` and `Replayer::run`.
 //! Invariants  R1 every client receives the same dispatches in the same order, whatever its encoding and compression.
 //!             R2 a client that resumes receives what it missed, and then goes on. (tests/it/captures.rs)
 //! Limits      `SESSIONS_MAX`; a compressed connection has a context of some 100 to 300 KB; `BATCH_BYTES` per write.
@@ -40,7 +40,7 @@ const SESSIONS_MAX: usize = 65_536;
 const IDENTIFY_WAIT: Duration = Duration::from_secs(60);
 /// Dispatches that are due go out together, up to this size.
 const BATCH_BYTES: usize = 64 << 10;
-/// Of one recording.
+/// Of one capture.
 const DISPATCHES_MAX: usize = 10_000_000;
 const HEARTBEAT_MS: u64 = 41_250;
 
@@ -58,7 +58,7 @@ struct Dispatch {
 
 /// The dispatches of a session of a capture.
 #[derive(Debug)]
-pub struct Recording {
+pub struct Capture {
     dispatches: Vec<Dispatch>,
     heartbeat_ms: u64,
     encoding: String,
@@ -92,14 +92,14 @@ struct Reading {
     cuts: Vec<(u64, u64)>,
 }
 
-impl Recording {
+impl Capture {
     /// Reads the first session of a capture: the connection that begins with READY, and those that resume it.
     ///
     /// # Errors
     /// The file is damaged, or has no READY.
     pub fn read(source: impl Read) -> Result<Self> {
         let mut reader = CaptureReader::new(source)?;
-        let mut recording = Self {
+        let mut capture = Self {
             dispatches: Vec::new(),
             heartbeat_ms: HEARTBEAT_MS,
             encoding: String::new(),
@@ -114,7 +114,7 @@ impl Recording {
             let CaptureLine { at_us, connection, open, chunk, frame, .. } = line;
             if let Some(open) = open {
                 if first.is_none() {
-                    (recording.encoding, recording.compression) = (open.encoding.clone(), open.compression.clone());
+                    (capture.encoding, capture.compression) = (open.encoding.clone(), open.compression.clone());
                 }
                 connections.insert(connection, Reading { is_etf: open.encoding == "etf", ..Reading::default() });
             }
@@ -126,11 +126,11 @@ impl Recording {
             let Some(frame) = frame else { continue };
             let Some((began_us, cuts, whole)) = reading.take(at_us, &frame)? else { continue };
             let Some((op, seq, dispatch)) = payload(&whole, reading.is_etf, began_us, cuts) else {
-                recording.unreadable += 1;
+                capture.unreadable += 1;
                 continue;
             };
             if let (ops::HELLO, Some(interval)) = (op, dispatch.heartbeat_interval()) {
-                recording.heartbeat_ms = interval.clamp(100, 600_000);
+                capture.heartbeat_ms = interval.clamp(100, 600_000);
             }
             let (ops::DISPATCH, Some(seq)) = (op, seq) else { continue };
             if dispatch.name == "READY" {
@@ -146,12 +146,12 @@ impl Recording {
                 found.entry(seq).or_insert(dispatch);
             }
         }
-        recording.dispatches = found.into_values().collect();
+        capture.dispatches = found.into_values().collect();
         ensure!(
-            recording.dispatches.first().is_some_and(|of| of.name == "READY"),
+            capture.dispatches.first().is_some_and(|of| of.name == "READY"),
             "the capture has no READY: start it before the client connects"
         );
-        Ok(recording)
+        Ok(capture)
     }
 
     /// Number of dispatches.
@@ -288,7 +288,7 @@ impl Dispatch {
     }
 }
 
-/// How a recording is served.
+/// How a capture is served.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayParams {
     pub listen: SocketAddr,
@@ -305,11 +305,11 @@ pub struct ReplayStats {
     pub identified: u64,
     pub resumed: u64,
     pub dispatches: u64,
-    /// Clients that received the whole recording.
+    /// Clients that received the whole capture.
     pub completed: u64,
 }
 
-/// A gateway that serves a recording.
+/// A gateway that serves a capture.
 pub struct Replayer {
     listener: TcpListener,
     address: SocketAddr,
@@ -323,7 +323,7 @@ impl std::fmt::Debug for Replayer {
 }
 
 struct Shared {
-    recording: Recording,
+    capture: Capture,
     params: ReplayParams,
     url: String,
     sessions: Mutex<Sessions>,
@@ -361,13 +361,13 @@ impl Replayer {
     ///
     /// # Errors
     /// The address is in use, or not of this machine.
-    pub async fn open(recording: Recording, params: ReplayParams) -> Result<Self> {
+    pub async fn open(capture: Capture, params: ReplayParams) -> Result<Self> {
         let bound = bind(params.listen).await;
         let (listener, address) =
             bound.with_context(|| format!("cannot listen on {}: choose another port, or 0", params.listen))?;
         let sessions = Sessions { rng: Rng::new(params.seed), by_id: HashMap::new(), order: VecDeque::new() };
         let shared = Shared {
-            recording,
+            capture,
             params,
             url: format!("ws://{address}"),
             sessions: Mutex::new(sessions),
@@ -434,14 +434,14 @@ impl Client<'_> {
     async fn serve(&self, asked: &Asked, stream: TcpStream, early: Vec<u8>) -> Result<()> {
         let query = Query::parse(&asked.query).map_err(anyhow::Error::msg)?;
         let mut link = Link::new(stream, early, &query)?;
-        let interval = self.shared.recording.heartbeat_ms;
+        let interval = self.shared.capture.heartbeat_ms;
         link.send_control(ops::HELLO as u8, &json!({ "heartbeat_interval": interval, "_trace": ["replay"] })).await?;
         let (id, started) = match timeout(IDENTIFY_WAIT, self.begin(&mut link)).await {
             Ok(begun) => begun?,
             Err(_) => return link.close(4003, "Not authenticated").await,
         };
-        let is_same = query.encoding.name() == self.shared.recording.encoding
-            && query.compression.name() == self.shared.recording.compression;
+        let is_same = query.encoding.name() == self.shared.capture.encoding
+            && query.compression.name() == self.shared.capture.compression;
         let done = self.stream(&mut link, &id, started, is_same).await;
         if let Ok(Some(code)) = done {
             link.answer_close(code).await;
@@ -488,7 +488,7 @@ impl Client<'_> {
 
     /// The time at which the capture began, if dispatch `index` is due now.
     fn started(&self, index: usize) -> Instant {
-        let at = self.shared.recording.dispatches.get(index).map_or(0, |of| of.at_us);
+        let at = self.shared.capture.dispatches.get(index).map_or(0, |of| of.at_us);
         Instant::now().checked_sub(Duration::from_micros(at)).unwrap_or_else(Instant::now)
     }
 
@@ -542,7 +542,7 @@ impl Client<'_> {
     }
 
     async fn send(&self, link: &mut Link, id: &str, index: usize, seq: u64) -> Result<()> {
-        let Some(dispatch) = self.shared.recording.dispatches.get(index) else { return Ok(()) };
+        let Some(dispatch) = self.shared.capture.dispatches.get(index) else { return Ok(()) };
         let mut frame = match index {
             0 => {
                 let shard = self.shared.sessions().by_id.get(id).and_then(|session| session.shard.clone());
@@ -558,7 +558,7 @@ impl Client<'_> {
     /// Sends what is due, and acknowledges heartbeats. Returns the client's close code once it closes.
     async fn stream(&self, link: &mut Link, id: &str, started: Instant, is_same: bool) -> Result<Option<Option<u16>>> {
         let is_full_speed = self.shared.params.is_full_speed;
-        let dispatches = &self.shared.recording.dispatches;
+        let dispatches = &self.shared.capture.dispatches;
         let mut is_complete = false;
         loop {
             let (seq, index) = {
@@ -630,7 +630,7 @@ impl Client<'_> {
     ) -> Result<u64> {
         let is_full_speed = self.shared.params.is_full_speed;
         let time = |at_us| started + Duration::from_micros(at_us);
-        let dispatches = &self.shared.recording.dispatches;
+        let dispatches = &self.shared.capture.dispatches;
         let now = Instant::now();
         link.hold(true).await?;
         while let Some(dispatch) = dispatches.get(index) {

@@ -3,8 +3,7 @@
 use crate::client::{Client, Wrong};
 use guildhall_codec::Encoding;
 use guildhall_rehearsal::{
-    CaptureParams, CaptureReader, Compression, Params, Recording, ReplayParams, Replayer, Scenario, Stage, capture,
-    play,
+    Capture, CaptureParams, CaptureReader, Compression, Params, ReplayParams, Replayer, Scenario, Stage, capture, play,
 };
 use serde_json::Value;
 use std::{fs::File, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -70,7 +69,7 @@ async fn captured(mode: (Encoding, Compression), key: Option<[u8; 32]>, out: &Pa
 
 /// What a client receives of a replay.
 async fn replayed(file: &Path, mode: (Encoding, Compression), is_full_speed: bool) -> Seen {
-    let recording = Recording::read(File::open(file).unwrap()).unwrap();
+    let recording = Capture::read(File::open(file).unwrap()).unwrap();
     let count = recording.len();
     let params = ReplayParams { listen: LOCAL.into(), is_full_speed, seed: 1 };
     let replayer = Replayer::open(recording, params).await.unwrap();
@@ -166,7 +165,7 @@ async fn r2_a_client_resumes_a_replay() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("capture");
     let seen = captured((Encoding::Json, Compression::None), None, &file).await;
-    let recording = Recording::read(File::open(&file).unwrap()).unwrap();
+    let recording = Capture::read(File::open(&file).unwrap()).unwrap();
     let count = recording.len();
     let params = ReplayParams { listen: LOCAL.into(), is_full_speed: true, seed: 1 };
     let replayer = Replayer::open(recording, params).await.unwrap();
@@ -198,4 +197,43 @@ async fn r2_a_client_resumes_a_replay() {
     assert_eq!(bodies(&again), bodies(&seen));
     let numbers: Vec<u64> = again.iter().map(|of| of.0).collect();
     assert_eq!(numbers, (1..=again.len() as u64).collect::<Vec<_>>());
+}
+
+#[ignore = "takes a gigabyte and some seconds: run it alone"]
+#[tokio::test(flavor = "multi_thread")]
+async fn stress_a_replay_serves_thousands_of_clients_at_once() {
+    const CLIENTS: usize = 2_000;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture");
+    captured((Encoding::Json, Compression::None), None, &file).await;
+    let recording = Capture::read(File::open(&file).unwrap()).unwrap();
+    let count = recording.len();
+    let params = ReplayParams { listen: LOCAL.into(), is_full_speed: true, seed: 1 };
+    let replayer = Replayer::open(recording, params).await.unwrap();
+    let address = replayer.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(replayer.run(async {
+        let _ = stopped.await;
+    }));
+    let started = std::time::Instant::now();
+    let mut tasks = Vec::new();
+    let mut all = Vec::new();
+    for number in 0..CLIENTS {
+        // One in ten is compressed: its context would otherwise be all that is measured.
+        let client = client(address, if number % 10 == 0 { ALL[number / 10 % 6] } else { ALL[0] });
+        all.push(client.seen.clone());
+        tasks.push(tokio::spawn(client.run()));
+    }
+    let complete = async {
+        for seen in &all {
+            while seen.lock().unwrap().len() < count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    };
+    timeout(Duration::from_secs(180), complete).await.expect("every client received all within 180 s");
+    println!("{CLIENTS} clients received {count} dispatches each in {:.1} s", started.elapsed().as_secs_f64());
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    stop.send(()).unwrap();
+    assert_eq!(serving.await.unwrap().identified, CLIENTS as u64);
 }
