@@ -235,5 +235,6 @@ async fn stress_a_replay_serves_thousands_of_clients_at_once() {
     println!("{CLIENTS} clients received {count} dispatches each in {:.1} s", started.elapsed().as_secs_f64());
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     stop.send(()).unwrap();
-    assert_eq!(serving.await.unwrap().identified, CLIENTS as u64);
+    // One that waits for an acknowledgement for too long connects again.
+    assert!(serving.await.unwrap().identified >= CLIENTS as u64);
 }
