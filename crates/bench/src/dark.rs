@@ -47,7 +47,7 @@ impl SpareWork for Work {
     fn set_cpu_ns(&mut self, _: u64) {}
 
     fn cpu_permille(&self) -> u64 {
-        CPU_PERMILLE
+        if lock(&self.dark).is_some() { CPU_PERMILLE } else { 1 }
     }
 }
 
