@@ -12,6 +12,7 @@ mod client;
 mod codec;
 mod crowd;
 mod dark;
+mod delta;
 mod fanout;
 mod frames;
 mod guild;
@@ -105,6 +106,9 @@ enum Bench {
     /// The rates of the four personas were chosen so that the shares of events before the first change are those that
     /// upstream published. Prints both, and the shares after the change.
     Waterfall(waterfall::WaterfallArgs),
+    /// Large documents that change a little, whole or as a Fossil delta, in each compression: bytes and
+    /// CPU per delivery.
+    Delta(delta::DeltaArgs),
     /// CPU time when all streams of a crowd leave their library contexts at one event.
     Moves(moves::MovesArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
@@ -331,6 +335,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Handoff(args) => handoff::run(*args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Delta(args) => delta::run(args),
         Bench::Moves(args) => moves::run(*args),
         Bench::Waterfall(args) => waterfall::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
