@@ -129,6 +129,7 @@ async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
 impl Upstream for NodeUpstream {
     fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer) {
         let (node, checks, accounts) = (self.node.clone(), self.checks.clone(), self.accounts.clone());
+        let moves = self.moves.clone();
         self.runtime.spawn(async move {
             let mut answer = Some(answer);
             // A token that is revoked during its check must not open a session after the revocation has
@@ -143,6 +144,12 @@ impl Upstream for NodeUpstream {
                     (&mut result, &accounts, purpose)
                 {
                     account.admission = Some(accounts.admit(&account.user, shard_id).await);
+                }
+                // Its session may have been given to another node while this one had no lease.
+                if let (Ok(_), Some(moves), AuthPurpose::Resume) = (&result, &moves, purpose)
+                    && !moves.settle().await
+                {
+                    result = Err(AuthFailure::Unavailable);
                 }
                 let mut rest = Some(sender);
                 node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));

@@ -5,7 +5,8 @@
 //!             the relay's stream, which restarts by a snapshot. Events of direct messages: `DIRECT_EVENTS_MAX`, past
 //!             it their guilds hold them, and accept no further commands. All others are bounded by their subjects: one
 //!             per accepted socket, one answer per request, one per moving connection, one per join, one per decision
-//!             on upgrades, one per request of a backend, which waits for the result.
+//!             on upgrades, one per request of a backend, which waits for the result, one per page of reports of
+//!             sessions and per report of another node, which waits for the answer.
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_accounting::{Durations, TraceHandle};
@@ -43,6 +44,9 @@ pub struct MovedSocket {
 
 /// Reads a partition on its thread, and the latencies of its deliveries.
 pub type InspectFn = dyn FnOnce(Now, &Partition, &Durations) + Send;
+
+/// Reports sessions to other nodes, or takes their reports, on a partition's thread.
+pub type MirrorsFn = dyn FnOnce(Now, &mut Partition) + Send;
 
 /// A message to a partition from another thread, other than a guild's.
 #[derive(strum::EnumDiscriminants)]
@@ -117,6 +121,8 @@ pub enum PartitionCommand {
     Stop,
     /// Runs a function on the partition.
     Inspect(Box<InspectFn>),
+    /// Runs a function on the partition's mirrors, and reports of its sessions.
+    Mirrors(Box<MirrorsFn>),
 }
 
 /// Counts one connection of the node for as long as it lives.

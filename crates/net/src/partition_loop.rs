@@ -280,6 +280,7 @@ impl PartitionLoop {
                 sent(partition.reconnect_trials(now, experiment, count, sockets));
             }
             PartitionCommand::Inspect(look) => look(now, partition, &self.latency),
+            PartitionCommand::Mirrors(work) => work(now, partition),
             PartitionCommand::Close { whose, code, closed } => {
                 closed(partition.close_sessions(now, &whose, code, sockets))
             }

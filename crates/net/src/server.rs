@@ -245,6 +245,22 @@ impl Partitions {
         receiver
     }
 
+    /// Runs `work` on the mirrors of the partition with that index. The receiver fails as that of `look`.
+    pub fn on_mirrors<T: Send + 'static>(
+        &self,
+        partition: usize,
+        work: impl FnOnce(Now, &mut Partition) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(mailbox) = self.mailboxes.get(partition) {
+            mailbox.send(PartitionCommand::Mirrors(Box::new(move |now, partition| {
+                // The caller may have stopped waiting.
+                let _ = sender.send(work(now, partition));
+            })));
+        }
+        receiver
+    }
+
     /// Relays of these guilds on every partition, each with its guild. Partitions that have ended are left out. The
     /// cost on a partition's thread grows with the number of guilds: callers bound it.
     pub async fn guild_relays(&self, guild_ids: Arc<[GuildId]>) -> Vec<(GuildId, report::Relay)> {

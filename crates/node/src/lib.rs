@@ -47,8 +47,8 @@ mod writes;
 pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{
     BalanceOptions, ClusterKey, ClusterReport, HandoffFault, HandoffFigures, HandoffReport, JoinError, Leave,
-    MOVES_KEPT, Membership, MembershipOptions, MoveReason, MoveStep, Moved, MovedSessions, Moves, NodeReport,
-    OpenReceipt, PeerQuestion,
+    MOVES_KEPT, Membership, MembershipOptions, MirrorFigures, MoveReason, MoveStep, Moved, MovedSessions, Moves,
+    NodeReport, OpenReceipt, PeerQuestion,
 };
 pub use commits::CommitStats;
 pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};

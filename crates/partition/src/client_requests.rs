@@ -179,6 +179,7 @@ impl Partition {
         guild_id: GuildId,
         patch: SubscriptionPatch,
     ) -> Option<Subscription> {
+        self.core.mirroring.touch(key);
         let guild = self.core.sessions.get_mut(key)?.guilds.get_mut(guild_id)?;
         let subscription = guild.subscription.get_or_insert_default();
         subscription.merge(patch);

@@ -58,6 +58,8 @@ pub struct PartitionConfig {
     pub passive_interval_ms: u64,
     /// Whether other nodes may have the session of a RESUME.
     pub fetches_sessions: bool,
+    /// Whether other nodes hold mirrors of the sessions here.
+    pub mirrors_sessions: bool,
     /// Whether the connection of a session is closed with 4004 when its token expires.
     pub expire_sessions: bool,
     /// Form of channels that a member cannot view.
@@ -154,6 +156,7 @@ impl PartitionConfig {
             passive_above_members: None,
             passive_interval_ms: 30_000,
             fetches_sessions: false,
+            mirrors_sessions: false,
             expire_sessions: true,
             hidden_channels: HiddenChannels::default(),
             guilds_per_shard_max: 2_500,

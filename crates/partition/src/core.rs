@@ -10,6 +10,8 @@ use crate::{
     counters::Counters,
     flush_queue::FlushQueue,
     inflate::Inflate,
+    mirroring::Mirroring,
+    mirrors::Mirrors,
     moves::Moves,
     recent_dispatches::RecentDispatches,
     recent_news::RecentNews,
@@ -85,6 +87,10 @@ pub struct Core {
     /// Sessions that come from other nodes.
     pub moves: Moves,
     pub news: RecentNews,
+    /// Reports of sessions here to other nodes.
+    pub mirroring: Mirroring,
+    /// Sessions of other nodes.
+    pub mirrors: Mirrors,
     /// Frames of one write; kept for its allocation.
     pub scratch: Vec<u8>,
     /// Compressors of shared-match streams.
@@ -122,6 +128,8 @@ impl Core {
             recent: RecentDispatches::default(),
             moves: Moves::default(),
             news: RecentNews::default(),
+            mirroring: Mirroring::default(),
+            mirrors: Mirrors::default(),
             scratch: Vec::new(),
             matchers,
             deflater,
@@ -282,6 +290,7 @@ impl Core {
     pub fn remove_session(&mut self, key: SlotKey) {
         let Some(session) = self.sessions.remove(key) else { return };
         self.moves.forget(key);
+        self.mirroring.forget(&session);
         for entry in session.guilds.iter() {
             let relay = RelayId { partition: self.config.partition, index: entry.relay };
             let of_guild = SessionKey { relay, slot: key.slot, generation: key.generation };

@@ -50,6 +50,21 @@ pub struct HandOver {
     pub sessions: Vec<SessionSnapshot>,
     /// Sessions left out because of `bytes_max`.
     pub left_out_count: usize,
+    /// The session is from its mirror. None: its node has sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirrored: Option<Mirrored>,
+}
+
+/// A session that was released from its mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirrored {
+    /// Number of the node that had the session.
+    pub node: u8,
+    /// Time since the node with the mirror noticed that the other one was gone.
+    pub gone_ms: u64,
+    /// The client has received something since the last report: an event of the account that only the next node has,
+    /// and that is older than `gone_ms`, may be among it.
+    pub is_doubtful: bool,
 }
 
 /// Position of each dispatch, encoding and redaction in the table. The address identifies a dispatch for as long as the
@@ -167,6 +182,10 @@ impl Partition {
             }
             let guilds: Vec<GuildId> = session.guilds.ids().collect();
             self.core.gatekeeper.session_restored(user);
+            if self.core.config.mirrors_sessions {
+                let seq = session.replay.last_seq();
+                self.core.mirroring.arrived(now.instant, key, seq, &kept.recent_news);
+            }
             self.core.sessions.insert(session);
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));

@@ -203,6 +203,7 @@ impl Partition {
             conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
         }
         self.core.sessions.insert(session);
+        self.core.begin_mirroring(turn.now.instant, slot);
         self.core.begin_trial(key, slot, 1, false);
         self.core.counters.identified_total += 1;
         self.core.output_session_change(SessionChange::Connected, slot);

@@ -241,6 +241,7 @@ impl Core {
                     return Err(PayloadError { opcode: "PRESENCE_UPDATE", problem: "expected an object" });
                 };
                 if session.admit_presence(turn.now.instant) {
+                    self.mirroring.touch(session_key);
                     let update = update.of_kind(session.kind());
                     session.profile.presence = SessionPresence {
                         status: update.status,

@@ -21,6 +21,7 @@ use crate::{
     partition::Partition,
     recent_news::{KEPT_MS, SKEW_MS, mark_of},
     refused::{ResumeFault, ResumeRefused},
+    sessions::Reader,
     timers::TimerKey,
     transport::{Output, Transport},
     turn::Turn,
@@ -36,7 +37,7 @@ use std::{
 };
 
 /// Sessions that this partition fetches at a time. A further RESUME gets op 9.
-const FETCHES_MAX: usize = 1_024;
+const FETCHES_MAX: usize = 16_384;
 /// Longest wait of a RESUME for the guilds of a session that has arrived.
 const ARRIVAL_MS_MAX: u64 = 2_000;
 /// Joins of this long before an arrival may be missing in the session.
@@ -106,6 +107,12 @@ impl Moves {
         if !marks.is_empty() {
             self.known.insert(session, (now.after_ms(KEPT_MS), marks));
         }
+    }
+
+    /// Marks of news that the node before has processed, and that have not come here.
+    fn known_by(&self, now: Instant, session: SlotKey) -> Vec<u64> {
+        let known = self.known.get(&session).filter(|(until, _)| now < *until);
+        known.map(|(_, marks)| marks.clone()).unwrap_or_default()
     }
 
     /// Whether the session has had these news at the node before. Each of its marks counts once.
@@ -220,6 +227,7 @@ impl Partition {
             kept.recent_news
                 .extend(dispatch.map(|(dispatch, redaction)| mark_of(&dispatch.frame(encoding, redaction))));
         }
+        kept.recent_news.extend(self.core.moves.known_by(turn.now.instant, key));
         over.sessions.push(kept);
         let waiting = self.core.moves.arrivals.remove(&key).and_then(|arrival| arrival.conn);
         waiting.into_iter().for_each(|conn| self.core.give_way(turn, conn));
@@ -278,6 +286,7 @@ impl Partition {
         let is_it = |over: &HandOver| matches!(&over.sessions[..], [kept] if *kept.id == *session_id && kept.user_id == user_id);
         let arrived = result.and_then(|over| if is_it(&over) { Ok(over) } else { Err(ResumeFault::Move) });
         let restored = arrived.and_then(|over| {
+            self.core.check_mirrored(turn.now.instant, &over, &user)?;
             let users = BTreeMap::from([(user_id, user)]);
             let (session, place) = self.restore_sessions(turn.now, &over, &users).pop().ok_or(ResumeFault::Move)?;
             self.welcome(turn, session, &over.sessions[place], conn);
@@ -334,7 +343,7 @@ impl Partition {
             let mark = mark_of(&dispatch.frame(encoding, redaction));
             match known.iter().position(|known| *known == mark) {
                 Some(at) => drop(known.swap_remove(at)),
-                None if age_ms <= SKEW_MS => drop(self.core.push(turn, key.slot, &dispatch, redaction)),
+                None if age_ms <= SKEW_MS => self.core.push_news(turn, key, (&dispatch, redaction), || mark),
                 None => {}
             }
         }
@@ -395,6 +404,24 @@ impl Partition {
 }
 
 impl Core {
+    /// Refuses a session from its mirror if an event came here that its client may have received, or not.
+    fn check_mirrored(&mut self, now: Instant, over: &HandOver, user: &User) -> Result<(), ResumeFault> {
+        let Some(mirrored) = over.mirrored.filter(|mirrored| mirrored.is_doubtful) else { return Ok(()) };
+        let Some(kept) = over.sessions.first() else { return Ok(()) };
+        let reader = Reader::of_snapshot(kept, user.bot);
+        let mut known = kept.recent_news.clone();
+        for (age_ms, news) in self.news.of_user(now, user.id) {
+            let Some((dispatch, redaction)) = self.news_form(&reader, &news) else { continue };
+            let mark = mark_of(&dispatch.frame(reader.encoding, redaction));
+            match known.iter().position(|known| *known == mark) {
+                Some(at) => drop(known.swap_remove(at)),
+                None if age_ms >= mirrored.gone_ms => return Err(ResumeFault::Doubt),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The connection waits for its session.
     fn await_move(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, claimant: Claimant, resume: Resume) {
         let Some(conn) = self.conns.get_mut(key) else { return };

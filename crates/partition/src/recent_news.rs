@@ -8,8 +8,8 @@
 //!             node before it.
 
 use guildhall_codec::DispatchFrame;
-use guildhall_guild_protocol::Published;
-use guildhall_model::{User, UserId};
+use guildhall_guild_protocol::{Payload, Published};
+use guildhall_model::{ChannelId, MessageId, User, UserId};
 use guildhall_stdx::Instant;
 use sha2::{Digest as _, Sha256};
 use std::{collections::VecDeque, sync::Arc};
@@ -30,11 +30,27 @@ pub enum News {
 }
 
 impl News {
-    fn is_for(&self, user_id: UserId) -> bool {
+    /// Accounts that it is for.
+    pub fn user_ids(&self) -> &[UserId] {
         match self {
-            Self::Event(_, user_ids) => user_ids.contains(&user_id),
-            Self::User(user) => user.id == user_id,
+            Self::Event(_, user_ids) => user_ids,
+            Self::User(user) => std::slice::from_ref(&user.id),
         }
+    }
+
+    /// The channel and the id of a direct message, if it is about a new one or an edit.
+    pub fn new_direct(&self) -> Option<(ChannelId, MessageId)> {
+        let Self::Event(published, _) = self else { return None };
+        match &published.event.payload {
+            Payload::Message(event) if published.event.is_direct() => {
+                Some((event.message.channel_id, event.message.id))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_for(&self, user_id: UserId) -> bool {
+        self.user_ids().contains(&user_id)
     }
 }
 

@@ -55,6 +55,7 @@ faults! {
         "permissions" Permissions "a GUILD_CREATE to replay has channels that the account cannot view any more",
         "move" Move "another node has the session, or had it, and did not send it in time",
         "silent" Silent "another node has the session, which lacks the intent GUILDS: its client would not see that it moved",
+        "doubt" Doubt "its node was killed, and which events of its account the client has received is not known",
         "size" Size "another node has the session, and its events are more than one node sends another",
     }
 }

@@ -17,14 +17,15 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
+use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     Event, Payload, Published, Redaction, ResourcePayload, SessionChange, SessionNews, SessionView, UserFilter, Whose,
     visibility_of_direct,
 };
-use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody};
+use guildhall_model::{ChannelId, CloseCode, EventName, Intents, User, UserId, from_gateway::SelfUserBody};
 use guildhall_relay::SubscriptionMask;
-use guildhall_session::{Dispatch, Session};
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_session::{Dispatch, Session, SessionSnapshot};
+use guildhall_stdx::{Instant, Now, SlotKey};
 use std::{rc::Rc, sync::Arc};
 
 /// Slots that one page visits, occupied or not.
@@ -117,6 +118,7 @@ impl Partition {
     }
 
     fn end_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, whose: &Whose, code: CloseCode) -> usize {
+        self.core.mirrors.end(whose);
         if let Whose::Token(user_id, token) = whose {
             self.closed_tokens.push(*user_id, *token);
         }
@@ -146,19 +148,17 @@ impl Partition {
     }
 
     fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
-        if self.core.config.fetches_sessions {
-            self.core.news.push(turn.now.instant, News::User(user.clone()));
-        }
+        self.core.note_news(turn.now.instant, || News::User(user.clone()));
         for key in self.core.sessions.of_user(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
             if session.is_first_shard() {
-                let (dispatch, encoding) = (user_update(session, user), session.encoding);
+                let (dispatch, encoding) = (user_update(session.encoding, user), session.encoding);
                 let mark = || mark_of(&dispatch.frame(encoding, Redaction::NONE));
                 if self.core.moves.is_known(turn.now.instant, key, mark) {
                     continue;
                 }
-                self.core.push(turn, key.slot, &dispatch, Redaction::NONE);
+                self.core.push_news(turn, key, (&dispatch, Redaction::NONE), mark);
             }
         }
     }
@@ -178,25 +178,24 @@ impl Partition {
         if let Some(channel_id) = recipients_changed(&published.event) {
             self.core.matchers.forget_direct(channel_id);
         }
-        if self.core.config.fetches_sessions {
-            self.core.news.push(turn.now.instant, News::Event(published.clone(), user_ids.into()));
-        }
+        self.core.note_news(turn.now.instant, || News::Event(published.clone(), user_ids.into()));
         let dispatch = self.core.dispatch(published, visibility_of_direct(&published.event));
         let mut reached = 0;
+        let mut marks = Marks::default();
         for user_id in user_ids {
             for key in self.core.sessions.of_user(*user_id) {
                 let Some(session) = self.core.sessions.get(key) else { continue };
-                let Some(redaction) = form_for(session, published) else { continue };
+                let reader = Reader::of(session);
+                let Some(redaction) = reader.form_of(published) else { continue };
                 if reached == 0 && !dispatch.is_lazy() {
                     turn.link.encode_begins();
                     dispatch.frame(session.encoding, redaction);
                     turn.link.encode_ends();
                 }
                 reached += 1;
-                let encoding = session.encoding;
-                let mark = || mark_of(&dispatch.frame(encoding, redaction));
-                if !self.core.moves.is_known(turn.now.instant, key, mark) {
-                    self.core.push(turn, key.slot, &dispatch, redaction);
+                let mut mark = || marks.of(&reader, (&dispatch, redaction));
+                if !self.core.moves.is_known(turn.now.instant, key, &mut mark) {
+                    self.core.push_news(turn, key, (&dispatch, redaction), mark);
                 }
             }
         }
@@ -208,8 +207,8 @@ impl Partition {
     }
 }
 
-fn user_update(session: &Session, user: &User) -> Rc<Dispatch> {
-    Dispatch::local(session.encoding, EventName::UserUpdate, &SelfUserBody::from(user), None)
+fn user_update(encoding: Encoding, user: &User) -> Rc<Dispatch> {
+    Dispatch::local(encoding, EventName::UserUpdate, &SelfUserBody::from(user), None)
 }
 
 /// The direct message whose recipients an event changes.
@@ -222,31 +221,107 @@ fn recipients_changed(event: &Event) -> Option<ChannelId> {
     }
 }
 
-/// Redaction in which a session gets an event that is addressed to its account. None: its intents exclude the event.
-fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
-    let event = &published.event;
-    debug_assert_eq!(event.audience.users, UserFilter::All);
-    if event.is_direct() && !session.is_first_shard() {
-        return None;
+/// What decides in which form a session gets an event that is addressed to its account.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
+    pub user_id: UserId,
+    pub encoding: Encoding,
+    is_bot: bool,
+    intents: Intents,
+    is_first_shard: bool,
+}
+
+impl Reader {
+    pub fn of(session: &Session) -> Self {
+        Self {
+            user_id: session.user.id,
+            encoding: session.encoding,
+            is_bot: session.user.bot,
+            intents: session.intents,
+            is_first_shard: session.is_first_shard(),
+        }
     }
-    if session.user.bot && event.audience.intents.0 != 0 && session.intents.0 & event.audience.intents.0 == 0 {
-        return None;
+
+    pub fn of_snapshot(kept: &SessionSnapshot, is_bot: bool) -> Self {
+        Self {
+            user_id: kept.user_id,
+            encoding: if kept.is_etf { Encoding::Etf } else { Encoding::Json },
+            is_bot,
+            intents: Intents(kept.intents),
+            is_first_shard: kept.shard.is_none_or(|(id, _)| id == 0),
+        }
     }
-    let lacks_content = session.user.bot && SubscriptionMask::bot(session.intents).lacks_content();
-    let readers = event.content_readers.as_ref().filter(|_| lacks_content);
-    Some(readers.map_or(Redaction::NONE, |readers| Redaction::for_user(readers, session.user.id)))
+
+    /// Redaction in which the session gets the event. None: its intents exclude the event.
+    fn form_of(&self, published: &Published) -> Option<Redaction> {
+        let event = &published.event;
+        debug_assert_eq!(event.audience.users, UserFilter::All);
+        if event.is_direct() && !self.is_first_shard {
+            return None;
+        }
+        if self.is_bot && event.audience.intents.0 != 0 && self.intents.0 & event.audience.intents.0 == 0 {
+            return None;
+        }
+        let lacks_content = self.is_bot && SubscriptionMask::bot(self.intents).lacks_content();
+        let readers = event.content_readers.as_ref().filter(|_| lacks_content);
+        Some(readers.map_or(Redaction::NONE, |readers| Redaction::for_user(readers, self.user_id)))
+    }
+}
+
+/// Marks of one event, one for each form.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Vec<((Encoding, usize), u64)>);
+
+impl Marks {
+    pub fn of(&mut self, reader: &Reader, (dispatch, redaction): (&Rc<Dispatch>, Redaction)) -> u64 {
+        let form = (reader.encoding, redaction.index());
+        if let Some((_, mark)) = self.0.iter().find(|(known, _)| *known == form) {
+            return *mark;
+        }
+        let mark = mark_of(&dispatch.frame(reader.encoding, redaction));
+        self.0.push((form, mark));
+        mark
+    }
 }
 
 impl Core {
+    /// News reached this partition.
+    fn note_news(&mut self, now: Instant, news: impl FnOnce() -> News) {
+        if self.config.fetches_sessions {
+            let news = news();
+            self.log_news(now, &news);
+            self.news.push(now, news);
+        }
+    }
+
+    /// Sends news to a session.
+    pub(crate) fn push_news(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        (dispatch, redaction): (&Rc<Dispatch>, Redaction),
+        mark: impl FnOnce() -> u64,
+    ) {
+        let before = self.sessions.get(key).map_or(0, |session| session.replay.last_seq());
+        self.push(turn, key.slot, dispatch, redaction);
+        if self.config.mirrors_sessions && self.sessions.get(key).is_some() {
+            self.mirroring.list(turn.now.instant, key, before + 1, mark());
+        }
+    }
+
     /// News in the form that a session gets. None: it does not.
     pub(crate) fn news_for(&mut self, key: SlotKey, news: &News) -> Option<(Rc<Dispatch>, Redaction)> {
-        let session = self.sessions.get(key)?;
+        let reader = Reader::of(self.sessions.get(key)?);
+        self.news_form(&reader, news)
+    }
+
+    pub(crate) fn news_form(&mut self, reader: &Reader, news: &News) -> Option<(Rc<Dispatch>, Redaction)> {
         match news {
             News::Event(published, _) => {
-                let redaction = form_for(session, published)?;
+                let redaction = reader.form_of(published)?;
                 Some((self.dispatch(published, visibility_of_direct(&published.event)), redaction))
             }
-            News::User(user) => session.is_first_shard().then(|| (user_update(session, user), Redaction::NONE)),
+            News::User(user) => reader.is_first_shard.then(|| (user_update(reader.encoding, user), Redaction::NONE)),
         }
     }
 

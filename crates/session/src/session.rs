@@ -31,6 +31,7 @@ use guildhall_stdx::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     rc::Rc,
     sync::Arc,
 };
@@ -269,6 +270,17 @@ impl Session {
             first_seq: self.replay.first_seq(),
             entries: Vec::new(),
         })
+    }
+
+    /// Changes if its guilds change, if it enters one, or if another token resumes it.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.profile.token.hash(&mut hasher);
+        for entry in self.guilds.iter() {
+            (entry.guild_id, entry.membership == Membership::Inside).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Restores a session of the previous process. It has no connection and is about to attach to its guilds. The

@@ -103,6 +103,9 @@ impl Dispatch {
     }
 }
 
+/// Of an activity with its texts.
+const ACTIVITY_BYTES: usize = 512;
+
 /// One guild of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MembershipSnapshot {
@@ -200,6 +203,20 @@ pub(crate) const PLATFORMS: [Platform; 5] =
     [Platform::Desktop, Platform::Mobile, Platform::Web, Platform::Embedded, Platform::Vr];
 
 impl SessionSnapshot {
+    /// Approximate size in memory without dispatches, for the limit of mirrors.
+    #[must_use]
+    pub fn cost_bytes(&self) -> usize {
+        let of_subscription = |of: &SubscriptionSnapshot| {
+            let ranges: usize = of.channels.iter().map(|(_, ranges)| 48 + 8 * ranges.len()).sum();
+            128 + 8 * (of.members.len() + of.thread_member_lists.len()) + ranges
+        };
+        let guild = |guild: &MembershipSnapshot| {
+            size_of::<MembershipSnapshot>() + guild.subscription.as_ref().map_or(0, of_subscription)
+        };
+        let of_guilds: usize = self.guilds.iter().map(guild).sum();
+        size_of::<Self>() + self.id.len() + self.os.len() + ACTIVITY_BYTES * self.activities.len() + of_guilds
+    }
+
     /// Appends the dispatch at this index of the table; none: a tombstone.
     pub fn push(&mut self, place: Option<u32>) {
         if let Some((from, count)) = self.entries.last_mut()

@@ -197,6 +197,8 @@ pub const CLUSTER_WEIGHT: u32 = 1;
 pub const CLUSTER_LEASE_MS: u32 = 3_000;
 /// Clients do not notice a move, and a cluster at rest makes none.
 pub const CLUSTER_BALANCE: BalanceMode = BalanceMode::On;
+/// Off: mirrors cost memory and messages between nodes for each session.
+pub const CLUSTER_MIRROR_MS: u32 = 0;
 
 /// A busy node has a trace each second or two.
 pub const TRACE_ONE_IN: u32 = 1_000;

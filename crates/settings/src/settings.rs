@@ -419,6 +419,10 @@ settings! {
         /// four fifths of its memory, and another node has room: twelve moves an hour at most, each with its reason in
         /// the log. "off": guilds of this node stay, and none come for load.
         balance: BalanceMode => defaults::CLUSTER_BALANCE;
+        /// Interval in which this node reports changed sessions to other nodes, milliseconds: each session to one
+        /// node, so that its client can resume when this node was killed. 0: such clients identify again. The same on
+        /// all nodes.
+        mirror_ms: u32, 0..=60_000 => defaults::CLUSTER_MIRROR_MS;
     }
     /// Retention of messages.
     messages: MessagesConfig {

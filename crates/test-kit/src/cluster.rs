@@ -7,6 +7,10 @@
 //! Limits      `TURNS_MAX` turns in `run_until_idle`: machines that never become idle are a bug and are reported as
 //!             one.
 
+mod mirrors;
+
+pub use mirrors::MirrorMail;
+
 use crate::{
     client::{ClientParams, TestClient, identify_payload},
     clock::FakeClock,
@@ -184,6 +188,8 @@ pub struct TestCluster {
     held_fetches: VecDeque<(usize, SessionClaim, Arc<User>)>,
     clients: Vec<Slot>,
     are_news_held: bool,
+    /// Nodes that were killed.
+    killed: BTreeSet<usize>,
 }
 
 impl Default for TestCluster {
@@ -223,6 +229,7 @@ impl TestCluster {
             held_fetches: VecDeque::new(),
             clients: Vec::new(),
             are_news_held: false,
+            killed: BTreeSet::new(),
         }
     }
 
@@ -610,7 +617,9 @@ impl TestCluster {
         bytes_max: usize,
     ) -> Result<HandOver, ResumeFault> {
         let now = self.clock.now();
-        let others = self.partitions.iter_mut().enumerate().filter(|(other, _)| *other != index);
+        let killed = &self.killed;
+        let others = self.partitions.iter_mut().enumerate();
+        let others = others.filter(|(other, _)| *other != index && !killed.contains(other));
         for (_, TestPartition { partition, link, .. }) in others {
             match partition.release_session(now, claim, bytes_max, link) {
                 Err(ResumeFault::Unknown) => {}
@@ -621,7 +630,7 @@ impl TestCluster {
                 }
             }
         }
-        Err(ResumeFault::Unknown)
+        self.release_mirrored(claim)
     }
 
     /// Delivers a message to a partition as if it came from a guild.
@@ -898,6 +907,9 @@ impl TestCluster {
     }
 
     fn turn(&mut self, index: usize) -> bool {
+        if self.drop_for_killed(index) {
+            return false;
+        }
         let now = self.clock.now();
         let is_mail_held = self.is_held(Hold::Mail);
         let TestPartition { partition, link, mail, commands, .. } = &mut self.partitions[index];

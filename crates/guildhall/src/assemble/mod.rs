@@ -16,7 +16,7 @@ pub use running::RunningNode;
 
 use crate::{
     clock::NodeClock,
-    cluster::{self, ClusterAccounts, Departures, SessionMoves},
+    cluster::{self, ClusterAccounts, Departures, SessionMirrors, SessionMoves},
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
@@ -114,7 +114,13 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let admin_addr = ports.admin.as_ref().map(|(_, addr)| *addr);
     guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
     set_root_key(&config.auth, &node)?;
-    let moves = node.membership().map(|membership| SessionMoves::start(membership.clone(), server.partitions(), clock));
+    let every = Duration::from_millis(config.cluster.mirror_ms.into());
+    let mirrors = node
+        .membership()
+        .map(|membership| SessionMirrors::start(membership.clone(), server.partitions(), clock, (node.clone(), every)));
+    let moves = node.membership().zip(mirrors.clone()).map(|(membership, mirrors)| {
+        SessionMoves::start(membership.clone(), server.partitions(), clock, (mirrors, node.clone()))
+    });
     let departures = node
         .membership()
         .map(|membership| Departures::start(membership.clone(), server.partitions(), node.clone(), clock));
@@ -135,7 +141,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     guards.keep(Some(SpareThread::start(shared.lab.work()).map_err(StartError::Partitions)?));
     guards.keep(Some(SpareThread::start(experiments.judge()).map_err(StartError::Partitions)?));
     Ok(RunningNode {
-        stop: Stop::of(config, &node, departures),
+        stop: Stop::of(config, &node, departures.zip(mirrors)),
         node,
         local_addr: ports.local_addr,
         admin_addr,
@@ -242,6 +248,7 @@ fn prepare_server(
     let mut server = server_config(config, &ports.gateway_url, ports.places, shared.contexts.clone())?;
     server.node_number = membership.map_or(0, |membership| membership.number().0);
     server.partition.fetches_sessions = membership.is_some();
+    server.partition.mirrors_sessions = membership.is_some() && config.cluster.mirror_ms > 0;
     server.access = shared.access.clone();
     server.certificates = ports.tls.as_ref().map(|tls| tls.certificates.clone());
     server.partition.dictionaries = shared.dictionaries.offered().clone();

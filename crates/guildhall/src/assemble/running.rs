@@ -10,7 +10,7 @@ use super::{
     sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
 };
 use crate::{
-    cluster::{self, Departures},
+    cluster::{self, Departures, SessionMirrors},
     database,
     disk::DiskWatch,
     start_error::StartError,
@@ -102,11 +102,11 @@ pub(super) struct Stop {
     times: DrainTimes,
     handover: HandOverTo,
     /// None: the node is alone.
-    departures: Option<Arc<Departures>>,
+    departures: Option<(Arc<Departures>, Arc<SessionMirrors>)>,
 }
 
 impl Stop {
-    pub fn of(config: &Config, node: &Node, departures: Option<Arc<Departures>>) -> Self {
+    pub fn of(config: &Config, node: &Node, departures: Option<(Arc<Departures>, Arc<SessionMirrors>)>) -> Self {
         let loss = if node.membership().is_some() { RecentLoss::Possible } else { RecentLoss::None };
         let (dir, bytes_max) = (config.store.dir.clone(), config.server.handover_bytes_max as usize);
         Self { times: DrainTimes::of(config), handover: HandOverTo { dir, bytes_max, loss }, departures }
@@ -253,8 +253,11 @@ impl RunningNode {
         let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);
         let sent_back = match departures {
             // While the guilds of this node still attach the sessions at other nodes.
-            Some(departures) if is_sound && server.is_some() => {
-                departures.send_away(Instant::now() + Duration::from_millis(DEPARTURE_MS_MAX)).await
+            Some((departures, mirrors)) if is_sound && server.is_some() => {
+                let back = departures.send_away(Instant::now() + Duration::from_millis(DEPARTURE_MS_MAX)).await;
+                // The sessions are at other nodes, or in the file for the next start.
+                mirrors.leave().await;
+                back
             }
             _ => Vec::new(),
         };

@@ -1,16 +1,19 @@
 //! Cluster: joins this node to the one that the configuration names, on NATS.
 //!
 //! Owns        the options of NATS and of the membership, and the cluster's key; the sessions of all nodes
-//!             (`sessions`), their moves (`moves`, `departures`), and the limits of accounts on all nodes (`accounts`).
+//!             (`sessions`), their moves (`moves`, `departures`) and mirrors (`mirrors`), and the limits of accounts on
+//!             all nodes (`accounts`).
 //! Not here    what a membership does: `guildhall-node`.
 
 mod accounts;
 mod departures;
+mod mirrors;
 mod moves;
 mod sessions;
 
 pub use accounts::ClusterAccounts;
 pub use departures::Departures;
+pub use mirrors::SessionMirrors;
 pub use moves::SessionMoves;
 pub use sessions::ClusterGateway;
 

@@ -11,10 +11,12 @@
 //! Not here    what moves with a session: `guildhall_partition::HandOver`.
 //! Spec        docs/cluster.md, ADR 43.
 
+use super::mirrors::SessionMirrors;
 use guildhall_cluster::{NodeNumber, NodeRecord, NodeState};
+use guildhall_model::{GuildId, shard_of};
 use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock};
-use guildhall_node::{Membership, PeerQuestion};
-use guildhall_session::session_partition;
+use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_session::{MembershipSnapshot, SessionSnapshot, session_partition};
 use guildhall_stdx::{Fault as _, Instant};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -36,6 +38,12 @@ const FETCHES_MAX: usize = 256;
 const SESSION_BYTES_MAX: usize = 8 << 20;
 /// Released sessions, as text.
 const KEPT_BYTES_MAX: usize = 64 << 20;
+/// With mirrors, a RESUME waits for the end of the lease of the session's node, and this much longer.
+const MIRROR_MS_MAX: u64 = 1_500;
+/// Pause before a session that no living node has is looked for again: its node may be gone by then.
+const MIRROR_AGAIN_MS: u64 = 100;
+/// A node that did not answer is not asked again for this time, by any RESUME.
+const SUSPECT_MS: u64 = 300;
 /// A released session is kept for as long as its fetch may last, and somewhat longer.
 const KEPT_MS_MAX: u64 = 2 * FETCH_MS_MAX;
 
@@ -46,6 +54,9 @@ struct FetchQuestion {
     claim: SessionClaim,
     /// Which part of the session's text.
     part: usize,
+    /// The claiming node resumes sessions by mirrors.
+    #[serde(default)]
+    uses_mirrors: bool,
 }
 
 impl PeerQuestion for FetchQuestion {
@@ -53,10 +64,27 @@ impl PeerQuestion for FetchQuestion {
     type Answer = FetchAnswer;
 }
 
+/// No living node has the session, and one with its mirror is asked.
+#[derive(Clone, Serialize, Deserialize)]
+struct MirrorQuestion {
+    /// That of the claim; further parts are read by `FetchQuestion`.
+    ticket: u64,
+    claim: SessionClaim,
+    /// Another node has a newer mirror: the node forgets this one, and answers `Unknown`.
+    is_outdated: bool,
+}
+
+impl PeerQuestion for MirrorQuestion {
+    const KIND: &'static str = "fetch_mirror";
+    type Answer = FetchAnswer;
+}
+
 #[derive(Serialize, Deserialize)]
 enum FetchAnswer {
     /// The node does not have the session.
     Unknown,
+    /// The same, and it has the mirror of the session, with this seq. Only if `uses_mirrors`.
+    Mirror(u64),
     /// The session stays where it is: name of a `ResumeFault`.
     Refused(String),
     Part {
@@ -76,6 +104,10 @@ pub struct SessionMoves {
     membership: Arc<Membership>,
     partitions: Partitions,
     clock: SystemClock,
+    mirrors: Arc<SessionMirrors>,
+    node: Node,
+    /// Nodes that did not answer, and when.
+    suspects: Mutex<BTreeMap<NodeNumber, std::time::Instant>>,
     released: Mutex<BTreeMap<u64, Released>>,
     /// Serialises the answers to one claim: a repetition waits for the first.
     releasing: tokio::sync::Mutex<()>,
@@ -85,11 +117,19 @@ pub struct SessionMoves {
 impl SessionMoves {
     /// Answers other nodes from now on.
     #[must_use]
-    pub fn start(membership: Arc<Membership>, partitions: Partitions, clock: SystemClock) -> Arc<Self> {
+    pub fn start(
+        membership: Arc<Membership>,
+        partitions: Partitions,
+        clock: SystemClock,
+        (mirrors, node): (Arc<SessionMirrors>, Node),
+    ) -> Arc<Self> {
         let moves = Arc::new(Self {
             membership,
             partitions,
             clock,
+            mirrors,
+            node,
+            suspects: Mutex::default(),
             released: Mutex::default(),
             releasing: tokio::sync::Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
@@ -97,9 +137,23 @@ impl SessionMoves {
         let of = Arc::downgrade(&moves);
         moves.membership.on_question(move |question: FetchQuestion| {
             let moves = of.upgrade();
-            async move { Some(moves?.answer(question).await) }
+            async move {
+                let moves = moves?;
+                // A session here may have been given away; the claim is repeated.
+                if moves.mirrors.is_settled() { Some(moves.answer(question).await) } else { None }
+            }
+        });
+        let of = Arc::downgrade(&moves);
+        moves.membership.on_question(move |question: MirrorQuestion| {
+            let moves = of.upgrade();
+            async move { Some(moves?.answer_mirror(question).await) }
         });
         moves
+    }
+
+    /// Waits until this node may resume its sessions. False: not in time.
+    pub async fn settle(&self) -> bool {
+        self.mirrors.settle().await
     }
 
     fn now(&self) -> Instant {
@@ -113,7 +167,7 @@ impl SessionMoves {
     // ── the node that has the session ────────────────────────────────────────────────────────────
 
     async fn answer(&self, question: FetchQuestion) -> FetchAnswer {
-        let FetchQuestion { ticket, claim, part } = question;
+        let FetchQuestion { ticket, claim, part, uses_mirrors } = question;
         if part > 0 {
             return self.part(ticket, part).unwrap_or(FetchAnswer::Unknown);
         }
@@ -121,18 +175,52 @@ impl SessionMoves {
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
-        let kept_bytes: usize = self.released().values().flat_map(|kept| &kept.parts).map(String::len).sum();
-        if kept_bytes > KEPT_BYTES_MAX {
+        if self.is_full() {
             return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
         }
+        let session_id = claim.session_id.clone();
         let result = self.partitions.release_session(claim, SESSION_BYTES_MAX).await;
-        let over = match result.unwrap_or(Err(ResumeFault::Unknown)) {
-            Ok(over) => over,
-            Err(ResumeFault::Unknown) => return FetchAnswer::Unknown,
-            Err(fault) => return FetchAnswer::Refused(fault.name().to_owned()),
-        };
-        self.membership.count_moved_sessions(|moved| moved.away += 1);
-        let text = match serde_json::to_string(&over) {
+        match result.unwrap_or(Err(ResumeFault::Unknown)) {
+            Ok(over) => {
+                self.membership.count_moved_sessions(|moved| moved.away += 1);
+                self.keep(ticket, &over)
+            }
+            Err(ResumeFault::Unknown) if uses_mirrors => {
+                self.mirrors.seq_here(&session_id).await.map_or(FetchAnswer::Unknown, FetchAnswer::Mirror)
+            }
+            Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
+            Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
+        }
+    }
+
+    async fn answer_mirror(&self, question: MirrorQuestion) -> FetchAnswer {
+        let MirrorQuestion { ticket, claim, is_outdated } = question;
+        let _one_at_a_time = self.releasing.lock().await;
+        if is_outdated {
+            self.mirrors.drop_here(&claim.session_id).await;
+            return FetchAnswer::Unknown;
+        }
+        if let Some(answer) = self.part(ticket, 0) {
+            return answer;
+        }
+        if self.is_full() {
+            return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
+        }
+        match self.mirrors.give(claim).await {
+            Ok(over) => self.keep(ticket, &over),
+            Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
+            Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
+        }
+    }
+
+    /// Whether the sessions that other nodes have not read whole take all their room.
+    fn is_full(&self) -> bool {
+        self.released().values().flat_map(|kept| &kept.parts).map(String::len).sum::<usize>() > KEPT_BYTES_MAX
+    }
+
+    /// Keeps a released session for the node that claims it. The first part.
+    fn keep(&self, ticket: u64, over: &HandOver) -> FetchAnswer {
+        let text = match serde_json::to_string(over) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(%error, "a session cannot be written: its client identifies again");
@@ -160,9 +248,13 @@ impl SessionMoves {
     /// # Errors
     /// Why it did not come.
     pub async fn fetch(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
-        let limit = Duration::from_millis(FETCH_MS_MAX);
+        let limit = Duration::from_millis(match self.mirrors.is_on() {
+            true => FETCH_MS_MAX.max(self.membership.lease_ms() + MIRROR_MS_MAX),
+            false => FETCH_MS_MAX,
+        });
         let fetched = tokio::time::timeout(limit, self.fetch_untimed(claim)).await.unwrap_or(Err(ResumeFault::Move));
         match &fetched {
+            Ok(over) if over.mirrored.is_some() => self.membership.count_mirrors(|figures| figures.resumed += 1),
             Ok(_) => self.membership.count_moved_sessions(|moved| moved.here += 1),
             Err(ResumeFault::Unknown) => {}
             Err(_) => self.membership.count_moved_sessions(|moved| moved.failed += 1),
@@ -171,15 +263,39 @@ impl SessionMoves {
     }
 
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
-        let _permit = self.fetches.acquire().await.map_err(|_| ResumeFault::Move)?;
-        let ticket = self.membership.random_number();
-        let question = FetchQuestion { ticket, claim, part: 0 };
-        let (node, first, parts_count) = self.find_in_transit(&question).await?;
-        let mut text = first;
+        let (ticket, uses_mirrors) = (self.membership.random_number(), self.mirrors.is_on());
+        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors };
+        loop {
+            let permit = self.fetches.acquire().await.map_err(|_| ResumeFault::Move)?;
+            let is_leaving = |(_, record): &(NodeNumber, NodeRecord)| record.state == NodeState::Draining;
+            // While a node leaves, a session may be on its way, and be found at no node.
+            let may_be_under_way = self.membership.members().iter().any(is_leaving);
+            match self.find(&question).await {
+                Ok(Found::Session(place)) => return self.read(&question, place).await,
+                Ok(Found::Mirrors(places)) => match self.claim_mirror(&question, places).await {
+                    // Another node has claimed it, or its own node is back.
+                    Err(ResumeFault::Unknown) => {}
+                    claimed => return claimed,
+                },
+                Err(ResumeFault::Unknown) if may_be_under_way && !self.is_here(&question.claim).await => {}
+                // A node that does not answer may have been killed.
+                Err(ResumeFault::Move) if uses_mirrors => {}
+                Err(fault) => return Err(fault),
+            }
+            drop(permit);
+            tokio::time::sleep(Duration::from_millis(if uses_mirrors { MIRROR_AGAIN_MS } else { AGAIN_MS })).await;
+        }
+    }
+
+    /// Reads the rest of a session that a node has released.
+    async fn read(&self, question: &FetchQuestion, place: Place) -> Result<HandOver, ResumeFault> {
+        let Place { node, first: mut text, parts_count } = place;
         for part in 1..parts_count {
             match self.ask(node, &FetchQuestion { part, ..question.clone() }).await? {
                 FetchAnswer::Part { text: next, .. } => text.push_str(&next),
-                FetchAnswer::Unknown | FetchAnswer::Refused(_) => return Err(ResumeFault::Move),
+                FetchAnswer::Unknown | FetchAnswer::Mirror(_) | FetchAnswer::Refused(_) => {
+                    return Err(ResumeFault::Move);
+                }
             }
         }
         serde_json::from_str(&text).map_err(|error| {
@@ -188,20 +304,57 @@ impl SessionMoves {
         })
     }
 
-    /// As `find`; while a node leaves, a session may be on its way, and be found at no node.
-    async fn find_in_transit(
+    /// Resumes by the newest of these mirrors; the others are dropped before.
+    ///
+    /// # Errors
+    /// `Unknown`: the mirror is gone. Otherwise why the client cannot resume by it.
+    async fn claim_mirror(
         self: &Arc<Self>,
         question: &FetchQuestion,
-    ) -> Result<(NodeNumber, String, usize), ResumeFault> {
-        loop {
-            let is_leaving = |(_, record): &(NodeNumber, NodeRecord)| record.state == NodeState::Draining;
-            let may_be_under_way = self.membership.members().iter().any(is_leaving);
-            match self.find(question).await {
-                Err(ResumeFault::Unknown) if may_be_under_way && !self.is_here(&question.claim).await => {}
-                found => return found,
+        mut places: Vec<(NodeNumber, u64)>,
+    ) -> Result<HandOver, ResumeFault> {
+        places.sort_by_key(|(number, seq)| (*seq, *number));
+        let Some((newest, _)) = places.pop() else { return Err(ResumeFault::Unknown) };
+        let own = self.membership.number();
+        let FetchQuestion { ticket, claim, .. } = question.clone();
+        for (number, _) in places {
+            if number == own {
+                self.mirrors.drop_here(&claim.session_id).await;
+                continue;
             }
-            tokio::time::sleep(Duration::from_millis(AGAIN_MS)).await;
+            let outdated = MirrorQuestion { ticket, claim: claim.clone(), is_outdated: true };
+            self.ask_mirror(number, &outdated).await.ok_or(ResumeFault::Unknown)?;
         }
+        let mut over = match newest == own {
+            true => self.mirrors.give(claim).await?,
+            false => {
+                let taken = MirrorQuestion { ticket, claim, is_outdated: false };
+                // The answer of a node that does not answer may be lost: it has given the session away.
+                let answer = self.ask_mirror(newest, &taken).await.ok_or(ResumeFault::Move)?;
+                let place = place_of(newest, answer)?.ok_or(ResumeFault::Unknown)?;
+                self.read(question, place).await?
+            }
+        };
+        self.mirrors.note_given(&question.claim.session_id, &over);
+        self.add_guilds(&mut over).await?;
+        Ok(over)
+    }
+
+    async fn ask_mirror(&self, number: NodeNumber, question: &MirrorQuestion) -> Option<FetchAnswer> {
+        let deadline = std::time::Instant::now() + Duration::from_millis(FETCH_MS_MAX);
+        ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
+    }
+
+    /// Adds the guilds that the account has joined since the last report.
+    async fn add_guilds(&self, over: &mut HandOver) -> Result<(), ResumeFault> {
+        for kept in &mut over.sessions {
+            let guilds = self.node.guilds_of_user(kept.user_id).await.map_err(|error| {
+                tracing::warn!(%error, "an account's guilds could not be read: its client identifies again");
+                ResumeFault::Move
+            })?;
+            add_missing(kept, guilds);
+        }
+        Ok(())
     }
 
     /// Whether the session has arrived at this node in the meantime.
@@ -212,48 +365,73 @@ impl SessionMoves {
         look.await.unwrap_or(false)
     }
 
-    /// Has the node with the session release it. Returns the node, the first part and the number of parts.
-    async fn find(self: &Arc<Self>, question: &FetchQuestion) -> Result<(NodeNumber, String, usize), ResumeFault> {
+    /// Has the node with the session release it, or finds the mirrors of a session that no living node has.
+    async fn find(self: &Arc<Self>, question: &FetchQuestion) -> Result<Found, ResumeFault> {
         let named = session_partition(&question.claim.session_id).map(|partition| NodeNumber(partition.node()));
         let mut others = self.membership.numbers();
+        let mut mirrors = Vec::new();
         if let Some(named) = named.filter(|named| others.contains(named)) {
-            if let Some(found) = self.claim_from(named, question).await? {
-                return Ok(found);
+            match self.claim_from(named, question).await? {
+                Claimed::Session(place) => return Ok(Found::Session(place)),
+                Claimed::Mirror(seq) => mirrors.push((named, seq)),
+                Claimed::Unknown => {}
             }
             others.retain(|number| *number != named);
         }
-        // It moved before: any node may have it, and one at most.
+        // It moved before, or its node is gone: any node may have it, and one at most.
         let mut asked = tokio::task::JoinSet::new();
         for number in others {
             let (moves, question) = (self.clone(), question.clone());
-            asked.spawn(async move { moves.claim_from(number, &question).await });
+            asked.spawn(async move { (number, moves.claim_from(number, &question).await) });
         }
         let mut fault = ResumeFault::Unknown;
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok(Ok(Some(found))) => return Ok(found),
-                Ok(Ok(None)) => {}
-                Ok(Err(refused)) => fault = refused,
+                Ok((_, Ok(Claimed::Session(place)))) => return Ok(Found::Session(place)),
+                Ok((number, Ok(Claimed::Mirror(seq)))) => mirrors.push((number, seq)),
+                Ok((_, Ok(Claimed::Unknown))) => {}
+                Ok((_, Err(refused))) => fault = refused,
                 Err(_) => fault = ResumeFault::Move,
+            }
+        }
+        if question.uses_mirrors && fault == ResumeFault::Unknown {
+            let seq = self.mirrors.seq_here(&question.claim.session_id).await;
+            mirrors.extend(seq.map(|seq| (self.membership.number(), seq)));
+            if !mirrors.is_empty() {
+                return Ok(Found::Mirrors(mirrors));
             }
         }
         Err(fault)
     }
 
-    /// None: that node does not have the session.
-    async fn claim_from(
+    async fn claim_from(&self, number: NodeNumber, question: &FetchQuestion) -> Result<Claimed, ResumeFault> {
+        let answer = match question.uses_mirrors {
+            true => self.ask_unless_suspect(number, question).await?,
+            false => self.ask(number, question).await?,
+        };
+        match answer {
+            FetchAnswer::Mirror(seq) => Ok(Claimed::Mirror(seq)),
+            answer => Ok(place_of(number, answer)?.map_or(Claimed::Unknown, Claimed::Session)),
+        }
+    }
+
+    /// Asks once. The caller repeats the claim, and many callers may wait for the end of the same node's lease.
+    async fn ask_unless_suspect(
         &self,
         number: NodeNumber,
         question: &FetchQuestion,
-    ) -> Result<Option<(NodeNumber, String, usize)>, ResumeFault> {
-        match self.ask(number, question).await? {
-            FetchAnswer::Unknown => Ok(None),
-            FetchAnswer::Refused(name) => {
-                let fault = ResumeFault::ALL.iter().copied().find(|fault| fault.name() == name);
-                Err(fault.unwrap_or(ResumeFault::Move))
-            }
-            FetchAnswer::Part { text, parts_count } => Ok(Some((number, text, parts_count))),
+    ) -> Result<FetchAnswer, ResumeFault> {
+        let suspects = || self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let patience = Duration::from_millis(SUSPECT_MS);
+        if suspects().get(&number).is_some_and(|since| since.elapsed() < patience) {
+            return Err(ResumeFault::Move);
         }
+        let answer = self.membership.ask_within(number, question, Duration::from_millis(ANSWER_MS_MAX)).await;
+        match &answer {
+            Some(_) => drop(suspects().remove(&number)),
+            None => drop(suspects().insert(number, std::time::Instant::now())),
+        }
+        answer.ok_or(ResumeFault::Move)
     }
 
     /// Repeats a question until it is answered (G1). The caller bounds the time.
@@ -261,6 +439,50 @@ impl SessionMoves {
         let deadline = std::time::Instant::now() + Duration::from_millis(FETCH_MS_MAX);
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         ask_until(&self.membership, (number, question), patience, deadline).await.ok_or(ResumeFault::Move)
+    }
+}
+
+/// A session that a node has released: the first part, and the number of parts.
+struct Place {
+    node: NodeNumber,
+    first: String,
+    parts_count: usize,
+}
+
+/// Answer of one node to a claim.
+enum Claimed {
+    Session(Place),
+    /// Seq of the mirror.
+    Mirror(u64),
+    Unknown,
+}
+
+/// Answer of all nodes.
+enum Found {
+    Session(Place),
+    /// No node has the session, and these have mirrors, each with its seq.
+    Mirrors(Vec<(NodeNumber, u64)>),
+}
+
+/// None: that node does not have the session.
+fn place_of(node: NodeNumber, answer: FetchAnswer) -> Result<Option<Place>, ResumeFault> {
+    match answer {
+        FetchAnswer::Unknown | FetchAnswer::Mirror(_) => Ok(None),
+        FetchAnswer::Refused(name) => {
+            let fault = ResumeFault::ALL.iter().copied().find(|fault| fault.name() == name);
+            Err(fault.unwrap_or(ResumeFault::Move))
+        }
+        FetchAnswer::Part { text: first, parts_count } => Ok(Some(Place { node, first, parts_count })),
+    }
+}
+
+/// Adds those of an account's guilds that the session lacks and that are in its shard.
+fn add_missing(kept: &mut SessionSnapshot, guilds: Vec<GuildId>) {
+    for id in guilds {
+        let is_in_shard = kept.shard.is_none_or(|(shard, count)| shard_of(id, count.max(1)) == shard);
+        if let (true, Err(place)) = (is_in_shard, kept.guilds.binary_search_by_key(&id, |guild| guild.id)) {
+            kept.guilds.insert(place, MembershipSnapshot { id, is_inside: false, subscription: None });
+        }
     }
 }
 

@@ -40,6 +40,7 @@ mod reports;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
 mod secrecy;
+mod session_mirrors;
 mod session_moves;
 mod stalled;
 mod support;

@@ -19,7 +19,7 @@ fn say(node: &Node, token: &str, content: &str) -> String {
 }
 
 /// A connection to a node with a RESUME sent.
-fn resume(node: &Node, token: &str, (session_id, seq): (&str, u64)) -> Ws {
+pub fn resume(node: &Node, token: &str, (session_id, seq): (&str, u64)) -> Ws {
     let mut ws = Ws::connect(node.addr, PLAIN, "").expect("it is let in");
     ws.expect_op(10);
     ws.last_seq = seq;
@@ -56,7 +56,7 @@ fn messages(told: Vec<String>) -> Vec<String> {
 }
 
 /// A session of Bob at a node, his token, and the place that he has reached.
-fn bobs_session(node: &Node) -> (Ws, String, (String, u64)) {
+pub fn bobs_session(node: &Node) -> (Ws, String, (String, u64)) {
     let token = node.backend().token(BOB);
     let ws = Ws::session(node.addr, &token);
     let place = (ws.session_id.clone(), ws.last_seq);
@@ -175,7 +175,7 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
 
 /// Posts until the session receives a message. Its guild may move, too: the session misses posts before its
 /// GUILD_CREATE.
-fn say_until_heard(node: &Node, token: &str, ws: &mut Ws) {
+pub fn say_until_heard(node: &Node, token: &str, ws: &mut Ws) {
     wait_until("a message is received", || {
         say_when_served(node, token, "live");
         let mut last = None;

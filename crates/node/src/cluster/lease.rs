@@ -52,6 +52,10 @@ impl Keeper {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn lease_ms(&self) -> u64 {
+        self.times.lease_ms
+    }
+
     /// Whether the lease is valid by the clock alone, and E3 holds.
     pub(super) fn is_usable(&self, now: Instant) -> bool {
         now.0 < self.usable_until.load(Ordering::Acquire)
@@ -162,6 +166,7 @@ pub(super) async fn keep(membership: Arc<Membership>) {
         membership.with(|machine, now| machine.set_serving(now, is_valid));
         if !is_valid {
             keeper.use_until(Instant(0));
+            membership.lapses.fetch_add(1, Ordering::Relaxed);
             tracing::error!("the node's lease has ended: its guilds are released, and it takes no tokens and keys");
             membership.on_lease_end.get().iter().for_each(|call| call());
             if !join_again(&membership).await {

@@ -126,6 +126,30 @@ pub struct MovedSessions {
     pub failed: u64,
 }
 
+/// Mirrors of sessions on other nodes (docs/adr/0046).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MirrorFigures {
+    /// Sessions of this node with a mirror, at the end of the last round of reports.
+    pub mirrored: u64,
+    /// Time from the begin of the round before to that end.
+    pub lag_ms: u64,
+    /// Rounds of reports of all sessions, since the start.
+    pub rounds: u64,
+    /// Mirrors that this node holds, and their memory.
+    pub held: u64,
+    pub held_bytes: u64,
+    /// Reports sent since the start: bytes, whole sessions, and sessions of which only the progress was sent.
+    pub sent_bytes: u64,
+    pub sent_whole: u64,
+    pub sent_progress: u64,
+    /// Sessions for which another node had no room.
+    pub refused: u64,
+    /// Reports without an answer.
+    pub lost: u64,
+    /// Sessions that came here from a mirror.
+    pub resumed: u64,
+}
+
 /// State of the cluster as this node knows it.
 #[derive(Clone, Debug)]
 pub struct ClusterReport {
@@ -138,6 +162,7 @@ pub struct ClusterReport {
     /// Requests of this node that other nodes carry out now.
     pub requests_elsewhere: usize,
     pub moved_sessions: MovedSessions,
+    pub mirrors: MirrorFigures,
     /// Messages on the bus that no node of this cluster has sealed, since the start: they were dropped.
     pub strangers_total: u64,
     pub handoffs: HandoffFigures,
@@ -194,6 +219,9 @@ pub struct Membership {
     strangers: LogGate,
     strangers_count: AtomicU64,
     moved_sessions: Mutex<MovedSessions>,
+    mirrors: Mutex<MirrorFigures>,
+    /// How often the lease has ended.
+    lapses: AtomicU64,
     /// A member has left: nothing has to be remembered of it.
     member_left: Notify,
     skew: skew::Skew,
@@ -261,6 +289,8 @@ impl Membership {
             strangers: LogGate::new(STRANGERS_LOG_EVERY_MS),
             strangers_count: AtomicU64::new(0),
             moved_sessions: Mutex::default(),
+            mirrors: Mutex::default(),
+            lapses: AtomicU64::new(0),
             member_left: Notify::new(),
             skew: skew::Skew::default(),
             resume_trace: OnceLock::new(),
@@ -379,6 +409,23 @@ impl Membership {
         count(&mut self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Counts mirrors of sessions.
+    pub fn count_mirrors(&self, count: impl FnOnce(&mut MirrorFigures)) {
+        count(&mut self.mirrors.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// How often this node's lease has ended since it joined. It increases before the node joins again.
+    #[must_use]
+    pub fn lapses(&self) -> u64 {
+        self.lapses.load(Relaxed)
+    }
+
+    /// Time after which other nodes notice that this one is gone.
+    #[must_use]
+    pub fn lease_ms(&self) -> u64 {
+        self.lease.lease_ms()
+    }
+
     /// Messages on the bus that no node of this cluster has sent: they were dropped.
     #[must_use]
     pub fn strangers_total(&self) -> u64 {
@@ -458,6 +505,7 @@ impl Membership {
             guilds_here: machine.guilds_here(),
             requests_elsewhere: machine.asked_count(),
             moved_sessions: *self.moved_sessions.lock().unwrap_or_else(PoisonError::into_inner),
+            mirrors: *self.mirrors.lock().unwrap_or_else(PoisonError::into_inner),
             strangers_total: self.strangers_total(),
             handoffs: self.handoff_figures(),
             moves: self.moves(),

@@ -20,6 +20,8 @@ mod hidden;
 mod identify;
 mod joins;
 mod members;
+mod mirror_crashes;
+mod mirrors;
 mod moved_nodes;
 mod moves;
 mod noninterference;

@@ -358,6 +358,29 @@ fn e1_direct_messages_around_a_move_arrive_once() {
 }
 
 #[test]
+fn e1_a_direct_message_that_comes_late_to_two_nodes_arrives_once() {
+    let mut cluster = nodes(3);
+    cluster.add_direct(NewDirect { id: id(DIRECT), recipients: vec![ana(), bob()], is_group: false });
+    let client = live_user(&mut cluster, &bob(), 0);
+    cluster.take(client);
+    cluster.hold_news(true);
+    dm(&mut cluster, "late");
+    cluster.deliver_news(0, 1);
+    assert_eq!(heard(&mut cluster, client).len(), 1);
+    let mut client = client;
+    for node in [1, 2] {
+        cluster.cut(client);
+        client = at_node(&mut cluster, node, client);
+        cluster.client(client).resume(&bob().username);
+        cluster.run_until_idle();
+    }
+    cluster.take(client);
+    cluster.hold_news(false);
+    cluster.run_until_idle();
+    assert_eq!(heard(&mut cluster, client), []);
+}
+
+#[test]
 fn a_replay_has_the_newest_presence_of_an_account_alone() {
     let mut cluster = nodes(2);
     let other = live_user(&mut cluster, &bob(), 0);

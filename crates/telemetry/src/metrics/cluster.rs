@@ -1,7 +1,7 @@
 //! Metrics of the cluster as this node sees it. A node that is alone is a cluster of one.
 
 use super::{Snapshot, Writer};
-use guildhall_node::{ClusterReport, HandoffFigures, MovedSessions, Moves, NodeReport};
+use guildhall_node::{ClusterReport, HandoffFigures, MirrorFigures, MovedSessions, Moves, NodeReport};
 use std::fmt;
 
 impl Snapshot {
@@ -12,6 +12,7 @@ impl Snapshot {
             guilds_here: 0,
             requests_elsewhere: 0,
             moved_sessions: MovedSessions::default(),
+            mirrors: MirrorFigures::default(),
             strangers_total: 0,
             handoffs: HandoffFigures::default(),
             moves: Moves::default(),
@@ -30,6 +31,7 @@ impl Snapshot {
         let ways = [("here", here), ("away", away), ("failed", failed)];
         let ways = ways.map(|(way, count)| (vec![("way", way.to_owned())], count));
         out.counters("cluster_sessions_moved", "Sessions that moved between this node and others", &ways)?;
+        mirrors(out, report.mirrors)?;
         let help = "Messages on NATS that no node of this cluster has sealed; they were dropped";
         out.counter("cluster_strangers", help, report.strangers_total)?;
         let help = "Messages that wait to be sent to other nodes";
@@ -58,4 +60,33 @@ impl Snapshot {
         let help = "Longest time for which inputs of such a guild waited";
         out.gauge_f64("cluster_handoff_frozen_seconds_max", help, frozen_ms_max as f64 / 1e3)
     }
+}
+
+fn mirrors(out: &mut Writer<'_>, figures: MirrorFigures) -> fmt::Result {
+    let MirrorFigures {
+        mirrored,
+        lag_ms,
+        rounds,
+        held,
+        held_bytes,
+        sent_bytes,
+        sent_whole,
+        sent_progress,
+        refused,
+        lost,
+        resumed,
+    } = figures;
+    out.gauge("cluster_sessions_mirrored", "Sessions of this node that have a mirror on another", mirrored)?;
+    let help = "Longest time from a change of a session to its report, in the last round of reports";
+    out.gauge_f64("cluster_mirror_lag_seconds", help, lag_ms as f64 / 1e3)?;
+    out.counter("cluster_mirror_rounds", "Rounds in which all sessions of this node were visited", rounds)?;
+    out.gauge("cluster_mirrors_held", "Mirrors of other nodes' sessions that this node holds", held)?;
+    out.gauge("cluster_mirrors_held_bytes", "Memory of these mirrors", held_bytes)?;
+    out.counter("cluster_mirror_sent_bytes", "Bytes of reports of sessions to other nodes", sent_bytes)?;
+    let forms = [("whole", sent_whole), ("progress", sent_progress)];
+    let forms = forms.map(|(form, count)| (vec![("form", form.to_owned())], count));
+    out.counters("cluster_mirror_reports", "Sessions in these reports", &forms)?;
+    out.counter("cluster_mirrors_refused", "Sessions for whose mirror another node had no room", refused)?;
+    out.counter("cluster_mirror_reports_lost", "Reports that another node did not answer", lost)?;
+    out.counter("cluster_mirrors_resumed", "Sessions that clients resumed at this node by a mirror", resumed)
 }

@@ -1,0 +1,567 @@
+//! Mirrors of sessions on other nodes, for clients whose node is killed.
+//!
+//! Owns        the reports of this node's sessions to the nodes that hold their mirrors; the mirrors that this node has
+//!             given away, and the wait of a node that was without a lease.
+//! Invariants  W1 a mirror is given once, and only if no member has the membership that reported it. W2 a node that was
+//!             without a lease ends the sessions whose mirrors were given away, before it resumes or releases one; the
+//!             other nodes drop their mirrors of its sessions when it asks. (tests
+//!             `guildhall/tests/it/session_mirrors.rs`)
+//! Limits      `REPORT_BYTES_MAX` of reports per interval: sessions that have no room are in the next one, so that the
+//!             lag grows. `GIVEN_MAX` sessions that were given away are remembered, for `GIVEN_MS`.
+//! Not here    what is in a report, and which client may resume by it: `guildhall_partition`.
+//! Spec        docs/cluster.md, ADR 46.
+
+use super::moves::ask_until;
+use guildhall_cluster::{NodeNumber, NodeRecord, home_of, wire};
+use guildhall_guild_protocol::Whose;
+use guildhall_model::{ChannelId, CloseCode, Direct, MessageId, UserId};
+use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock};
+use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_partition::{MirrorBatch, MirrorPage, MirrorPlaces, MirrorSource, MirrorsHeld, MirrorsTaken, mirror_key};
+use guildhall_stdx::Instant;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// Reports of this node per interval, as their binary form has.
+const REPORT_BYTES_MAX: usize = 4 << 20;
+/// Longest wait for the answer to one report.
+const ANSWER_MS_MAX: u64 = 1_000;
+/// Interval in which a node notes which others are gone.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// Longest wait of a RESUME at a node that has just joined again.
+const SETTLE_MS_MAX: u64 = 2_000;
+const GIVEN_MAX: usize = 1_000_000;
+/// A node that was away for longer does not join again.
+const GIVEN_MS: u64 = 3_600_000;
+/// Longest wait for the answer of a node that lives.
+const RETURN_MS_MAX: u64 = 10_000;
+/// Longest wait for the other nodes when this one leaves.
+const FAREWELL_MS_MAX: u64 = 1_000;
+
+/// Reports of a node's sessions.
+#[derive(Serialize, Deserialize)]
+struct Report {
+    from: MirrorSource,
+    batch: MirrorBatch,
+}
+
+impl PeerQuestion for Report {
+    const KIND: &'static str = "mirror_sessions";
+    type Answer = ReportAnswer;
+}
+
+#[derive(Serialize, Deserialize)]
+struct ReportAnswer {
+    /// Sessions without room.
+    refused: usize,
+    /// Sessions that have to be reported whole.
+    unknown: usize,
+}
+
+/// A node has its sessions: which of them were given away, and nobody needs their mirrors.
+#[derive(Clone, Serialize, Deserialize)]
+struct Returned {
+    node: u8,
+    /// The last id of the previous answer.
+    after: Option<String>,
+}
+
+impl PeerQuestion for Returned {
+    const KIND: &'static str = "returned";
+    type Answer = GivenAway;
+}
+
+#[derive(Serialize, Deserialize)]
+struct GivenAway {
+    session_ids: Vec<String>,
+    has_more: bool,
+}
+
+/// Sessions of other nodes that were given to a third one: number of the node, and when.
+#[derive(Default)]
+struct Given {
+    by_id: BTreeMap<String, (u8, Instant)>,
+    order: VecDeque<(Instant, String)>,
+}
+
+impl Given {
+    fn insert(&mut self, now: Instant, session_id: &str, node: u8) {
+        let is_old = |(at, _): &mut (Instant, String)| now.ms_since(*at) > GIVEN_MS;
+        while let Some((at, id)) = self.order.pop_front_if(is_old) {
+            self.by_id.remove(&id).filter(|(_, later)| *later != at).map(|later| self.by_id.insert(id, later));
+        }
+        if self.order.len() >= GIVEN_MAX
+            && let Some((_, id)) = self.order.pop_front()
+        {
+            self.by_id.remove(&id);
+        }
+        self.by_id.insert(session_id.to_owned(), (node, now));
+        self.order.push_back((now, session_id.to_owned()));
+    }
+
+    fn of(&self, node: u8, after: Option<String>, count: usize) -> GivenAway {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let range = (after.map_or(Unbounded, Excluded), Unbounded);
+        let mut ids = self.by_id.range::<String, _>(range).filter(|(_, (from, _))| *from == node).map(|(id, _)| id);
+        let session_ids = ids.by_ref().take(count).cloned().collect();
+        GivenAway { session_ids, has_more: ids.next().is_some() }
+    }
+}
+
+/// The members without this node, at one time.
+struct Places {
+    version: u32,
+    others: Vec<(NodeNumber, NodeRecord)>,
+}
+
+impl Places {
+    fn of(membership: &Membership) -> Self {
+        let own = membership.number();
+        let others: Vec<_> = membership.members().into_iter().filter(|(number, _)| *number != own).collect();
+        let mut hasher = DefaultHasher::new();
+        for (number, record) in &others {
+            (number, record.incarnation, record.weight, record.state as u8).hash(&mut hasher);
+        }
+        // No session has been visited in version 0.
+        Self { version: (hasher.finish() as u32).max(1), others }
+    }
+
+    fn node(&self, incarnation: u64) -> Option<NodeNumber> {
+        self.others.iter().find(|(_, record)| record.incarnation.0 == incarnation).map(|(number, _)| *number)
+    }
+}
+
+impl MirrorPlaces for Places {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn holder_of(&self, key: u64) -> Option<u64> {
+        let home = home_of(key, self.others.iter().map(|(number, record)| (*number, record)))?;
+        self.others.iter().find(|(number, _)| *number == home).map(|(_, record)| record.incarnation.0)
+    }
+}
+
+/// Where the reports of this node have come to.
+struct Round {
+    partition: usize,
+    slot: u32,
+    mirrored: usize,
+    begun: std::time::Instant,
+    begun_before: std::time::Instant,
+}
+
+/// Reports this node's sessions to other nodes, and holds mirrors of theirs.
+pub struct SessionMirrors {
+    membership: Arc<Membership>,
+    partitions: Partitions,
+    clock: SystemClock,
+    node: Node,
+    /// Zero: this node reports nothing, and no RESUME waits for the end of a lease.
+    every: Duration,
+    given: Mutex<Given>,
+    /// Serialises giving and `Returned` (W1, W2).
+    giving: tokio::sync::Mutex<()>,
+    /// The lapses of the lease after which W2 holds again.
+    settled: watch::Sender<u64>,
+}
+
+impl SessionMirrors {
+    /// Reports sessions every `every` from now on, and takes the reports of others.
+    #[must_use]
+    pub fn start(
+        membership: Arc<Membership>,
+        partitions: Partitions,
+        clock: SystemClock,
+        (node, every): (Node, Duration),
+    ) -> Arc<Self> {
+        let settled = watch::Sender::new(membership.lapses());
+        let (given, giving) = (Mutex::default(), tokio::sync::Mutex::default());
+        let mirrors = Arc::new(Self { membership, partitions, clock, node, every, given, giving, settled });
+        let of = Arc::downgrade(&mirrors);
+        mirrors.membership.on_question(move |report: Report| {
+            let mirrors = of.upgrade();
+            async move { Some(mirrors?.take(report).await) }
+        });
+        let of = Arc::downgrade(&mirrors);
+        mirrors.membership.on_question(move |returned: Returned| {
+            let mirrors = of.upgrade();
+            async move { Some(mirrors?.forget(returned).await) }
+        });
+        tokio::spawn(watch_members(Arc::downgrade(&mirrors)));
+        if mirrors.is_on() {
+            tokio::spawn(report(Arc::downgrade(&mirrors)));
+        }
+        mirrors
+    }
+
+    /// Whether sessions have mirrors.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.every.is_zero()
+    }
+
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place_of(&self, session_id: &str) -> Option<usize> {
+        Some((mirror_key(session_id)? % self.partitions.count().max(1) as u64) as usize)
+    }
+
+    /// Memberships of all nodes.
+    fn members(&self) -> BTreeSet<u64> {
+        self.membership.members().into_iter().map(|(_, record)| record.incarnation.0).collect()
+    }
+
+    // ── a node that was without a lease ──────────────────────────────────────────────────────────
+
+    /// Whether this node may resume and release sessions (W2).
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        *self.settled.borrow() == self.membership.lapses()
+    }
+
+    /// Waits until W2 holds. False: not in time.
+    pub async fn settle(&self) -> bool {
+        let mut settled = self.settled.subscribe();
+        let wait = settled.wait_for(|settled| *settled == self.membership.lapses());
+        tokio::time::timeout(Duration::from_millis(SETTLE_MS_MAX), wait).await.is_ok()
+    }
+
+    /// Ends the sessions that were given away while this node was without a lease.
+    async fn return_to_cluster(self: &Arc<Self>) {
+        let lapses = self.membership.lapses();
+        if self.is_settled() || !self.membership.has_lease() {
+            return;
+        }
+        let ended = self.end_given_away().await;
+        for number in self.membership.numbers() {
+            self.forget_mirrors_of(number.0).await;
+        }
+        for partition in 0..self.partitions.count() {
+            let _ = self.partitions.on_mirrors(partition, |_, partition| partition.mirrors_lost(None)).await;
+        }
+        tracing::info!(ended, "sessions that clients resumed elsewhere were ended here");
+        self.settled.send_replace(lapses);
+    }
+
+    async fn end_given_away(self: &Arc<Self>) -> u64 {
+        if !self.is_on() {
+            return 0;
+        }
+        let mut question = Returned { node: self.membership.number().0, after: None };
+        let mut ended = 0;
+        for (number, mut answer) in self.ask_each(&question, RETURN_MS_MAX).await {
+            loop {
+                for id in &answer.session_ids {
+                    let whose = Whose::Session(id.as_str().into());
+                    for closed in self.partitions.close_sessions(&whose, CloseCode::UnknownError) {
+                        ended += closed.await.unwrap_or(0) as u64;
+                    }
+                }
+                question.after = answer.session_ids.pop();
+                if !answer.has_more {
+                    break;
+                }
+                match self.ask_one(number, &question, RETURN_MS_MAX).await {
+                    Some(next) => answer = next,
+                    None => break,
+                }
+            }
+        }
+        ended
+    }
+
+    /// Asks all other nodes. A node of an earlier version does not answer, and has given nothing away.
+    async fn ask_each(self: &Arc<Self>, question: &Returned, ms_max: u64) -> Vec<(NodeNumber, GivenAway)> {
+        let mut asked = tokio::task::JoinSet::new();
+        for number in self.membership.numbers() {
+            let (mirrors, question) = (self.clone(), question.clone());
+            asked.spawn(async move { Some((number, mirrors.ask_one(number, &question, ms_max).await?)) });
+        }
+        asked.join_all().await.into_iter().flatten().collect()
+    }
+
+    async fn ask_one(&self, number: NodeNumber, question: &Returned, ms_max: u64) -> Option<GivenAway> {
+        let deadline = std::time::Instant::now() + Duration::from_millis(ms_max);
+        ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
+    }
+
+    /// Has the other nodes forget the mirrors of this node's sessions: it leaves in order.
+    pub async fn leave(self: &Arc<Self>) {
+        if self.is_on() {
+            self.ask_each(&Returned { node: self.membership.number().0, after: None }, FAREWELL_MS_MAX).await;
+        }
+    }
+
+    // ── the node that holds mirrors ──────────────────────────────────────────────────────────────
+
+    async fn take(&self, report: Report) -> ReportAnswer {
+        let Report { from, batch: MirrorBatch { sessions, progress, ended } } = report;
+        let count = self.partitions.count().max(1);
+        let mut shares: Vec<MirrorBatch> = (0..count).map(|_| MirrorBatch::default()).collect();
+        let place = |key: u64| (key % count as u64) as usize;
+        sessions.into_iter().for_each(|session| shares[place(session.progress.0)].sessions.push(session));
+        progress.into_iter().for_each(|progress| shares[place(progress.0)].progress.push(progress));
+        ended.into_iter().for_each(|key| shares[place(key)].ended.push(key));
+        let taken: Vec<_> = (shares.into_iter().enumerate())
+            .map(|(partition, share)| {
+                self.partitions.on_mirrors(partition, move |now, partition| partition.take_mirrors(now, from, share))
+            })
+            .collect();
+        let mut answer = ReportAnswer { refused: 0, unknown: 0 };
+        for taken in taken {
+            let MirrorsTaken { refused_count, unknown_count } = taken.await.unwrap_or_default();
+            answer.refused += refused_count;
+            answer.unknown += unknown_count;
+        }
+        answer
+    }
+
+    async fn forget(&self, returned: Returned) -> GivenAway {
+        let _one_at_a_time = self.giving.lock().await;
+        self.forget_mirrors_of(returned.node).await;
+        let count = (self.membership.answer_bytes_max() / 128).max(1);
+        self.given().of(returned.node, returned.after, count)
+    }
+
+    async fn forget_mirrors_of(&self, node: u8) {
+        for partition in 0..self.partitions.count() {
+            let forget = self.partitions.on_mirrors(partition, move |_, partition| partition.forget_mirrors_of(node));
+            // A partition that has ended has none.
+            let _ = forget.await;
+        }
+    }
+
+    /// Seq of the mirror here of a session whose node is gone.
+    pub async fn seq_here(&self, session_id: &str) -> Option<u64> {
+        let (partition, members) = (self.place_of(session_id)?, self.members());
+        let id = session_id.to_owned();
+        let look = self.partitions.on_mirrors(partition, move |now, partition| {
+            partition.note_members(now, &members);
+            partition.mirror_seq(&id)
+        });
+        look.await.ok().flatten()
+    }
+
+    /// Drops the mirror here of a session whose node is gone: another node has a newer one.
+    pub async fn drop_here(&self, session_id: &str) {
+        let Some(partition) = self.place_of(session_id) else { return };
+        let id = session_id.to_owned();
+        let _ = self.partitions.on_mirrors(partition, move |_, partition| partition.drop_mirror(&id)).await;
+    }
+
+    /// Gives a session away by its mirror here (W1).
+    ///
+    /// # Errors
+    /// Why its client cannot resume by it.
+    pub async fn give(&self, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
+        let _one_at_a_time = self.giving.lock().await;
+        let partition = self.place_of(&claim.session_id).ok_or(ResumeFault::Unknown)?;
+        if !self.membership.has_lease() {
+            return Err(ResumeFault::Unknown);
+        }
+        let directs = self.newest_directs(claim.user_id).await?;
+        let (id, members) = (claim.session_id.clone(), self.members());
+        let release = self.partitions.on_mirrors(partition, move |now, partition| {
+            partition.note_members(now, &members);
+            partition.release_mirror(now, &claim, &directs)
+        });
+        let over = release.await.unwrap_or(Err(ResumeFault::Unknown))?;
+        self.note_given(&id, &over);
+        Ok(over)
+    }
+
+    /// The newest message of each of an account's direct channels, as they are stored.
+    async fn newest_directs(&self, user_id: UserId) -> Result<Vec<(ChannelId, MessageId)>, ResumeFault> {
+        let directs = self.node.directs_of_user(user_id).await.map_err(|error| {
+            tracing::warn!(%error, "an account's direct messages could not be read: its client identifies again");
+            ResumeFault::Move
+        })?;
+        let newest = |direct: &Direct| Some((direct.channel.id, direct.channel.last_message_id?));
+        Ok(directs.iter().filter_map(newest).collect())
+    }
+
+    /// Remembers that a session was given away, for its node (W2).
+    pub fn note_given(&self, session_id: &str, over: &HandOver) {
+        if let Some(mirrored) = over.mirrored {
+            self.given().insert(self.clock.now().instant, session_id, mirrored.node);
+        }
+    }
+
+    async fn note_members(&self) {
+        let (mut sum, members) = (MirrorsHeld::default(), Arc::new(self.members()));
+        for partition in 0..self.partitions.count() {
+            let members = members.clone();
+            let note = self.partitions.on_mirrors(partition, move |now, partition| {
+                partition.note_members(now, &members);
+                partition.mirrors_held()
+            });
+            let held = note.await.unwrap_or_default();
+            sum.count += held.count;
+            sum.bytes += held.bytes;
+        }
+        self.membership.count_mirrors(|figures| {
+            (figures.held, figures.held_bytes) = (sum.count as u64, sum.bytes as u64);
+        });
+    }
+
+    // ── the node that has the sessions ───────────────────────────────────────────────────────────
+
+    /// Reports changed sessions, until all have been visited or the interval's bytes are used.
+    async fn report(&self, round: &mut Round) {
+        let places = Arc::new(Places::of(&self.membership));
+        let own = self.membership.executor();
+        let from = MirrorSource { node: own.node.0, incarnation: own.incarnation.0 };
+        let page_bytes = self.page_bytes();
+        let mut left = REPORT_BYTES_MAX;
+        while left > 0 {
+            let (of, slot) = (places.clone(), round.slot);
+            let page = self
+                .partitions
+                .on_mirrors(round.partition, move |now, partition| partition.mirror_page(now, &*of, slot, page_bytes));
+            let Ok(MirrorPage { batches, bytes, mirrored_count, next_slot }) = page.await else { return };
+            for (holder, batch) in batches {
+                self.send(&places, holder, Report { from, batch }).await;
+            }
+            left = left.saturating_sub(bytes);
+            round.mirrored += mirrored_count;
+            match next_slot {
+                Some(slot) => round.slot = slot,
+                None => {
+                    (round.partition, round.slot) = (round.partition + 1, 0);
+                    if round.partition >= self.partitions.count() {
+                        return self.end_round(round);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A report has to fit into a message of the bus, in which a byte takes two at most.
+    fn page_bytes(&self) -> usize {
+        self.membership.answer_bytes_max() / 8
+    }
+
+    fn end_round(&self, round: &mut Round) {
+        let now = std::time::Instant::now();
+        let (lag, mirrored) = (now - round.begun_before, round.mirrored as u64);
+        self.membership.count_mirrors(|figures| {
+            (figures.lag_ms, figures.mirrored) = (lag.as_millis() as u64, mirrored);
+            figures.rounds += 1;
+        });
+        *round = Round { partition: 0, slot: 0, mirrored: 0, begun: now, begun_before: round.begun };
+    }
+
+    async fn send(&self, places: &Places, holder: u64, report: Report) {
+        // A holder that is gone is no place any more: the next visit reports its sessions to another.
+        let Some(number) = places.node(holder) else { return };
+        let bytes = wire::encode(&report).len();
+        let (whole, progress) = (report.batch.sessions.len() as u64, report.batch.progress.len() as u64);
+        let is_too_long = bytes > self.membership.answer_bytes_max() / 2;
+        let answer = match is_too_long {
+            true => None,
+            false => self.membership.ask_within(number, &report, Duration::from_millis(ANSWER_MS_MAX)).await,
+        };
+        self.membership.count_mirrors(|figures| {
+            figures.sent_bytes += bytes as u64;
+            figures.sent_whole += whole;
+            figures.sent_progress += progress;
+            figures.refused += answer.as_ref().map_or(0, |answer| answer.refused as u64);
+            figures.lost += u64::from(answer.is_none());
+        });
+        let has_gaps = |answer: &ReportAnswer| answer.unknown > 0 && answer.refused == 0;
+        if answer.as_ref().is_none_or(has_gaps) && !is_too_long {
+            for partition in 0..self.partitions.count() {
+                let lost =
+                    move |_, partition: &mut guildhall_partition::Partition| partition.mirrors_lost(Some(holder));
+                let _ = self.partitions.on_mirrors(partition, lost).await;
+            }
+        }
+    }
+}
+
+async fn watch_members(of: Weak<SessionMirrors>) {
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.membership.has_left()) else { return };
+        mirrors.return_to_cluster().await;
+        mirrors.note_members().await;
+    }
+}
+
+async fn report(of: Weak<SessionMirrors>) {
+    let now = std::time::Instant::now();
+    let mut round = Round { partition: 0, slot: 0, mirrored: 0, begun: now, begun_before: now };
+    loop {
+        let Some(every) = of.upgrade().map(|mirrors| mirrors.every) else { return };
+        tokio::time::sleep(every).await;
+        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.membership.has_left()) else { return };
+        if mirrors.membership.has_lease() && mirrors.is_settled() {
+            mirrors.report(&mut round).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_partition::{MirrorProgress, MirroredSession};
+    use serde_json::json;
+
+    fn bytes(batch: MirrorBatch) -> usize {
+        wire::encode(&Report { from: MirrorSource { node: 1, incarnation: u64::MAX }, batch }).len()
+    }
+
+    fn whole(guilds_count: u64) -> usize {
+        let id = |number: u64| (1_100_000_000_000_000_000 + number).to_string();
+        let guild = |number: u64| json!({"id": id(number), "is_inside": true, "subscription": null});
+        let session = json!({
+            "id": "0".repeat(32), "user_id": id(1), "is_etf": false, "compress_payloads": false, "intents": u32::MAX,
+            "shard": [0, 16], "large_threshold": 250, "capabilities": u64::MAX, "status": "online", "activities": [],
+            "platform": 0, "token": u64::MAX, "os": "Linux", "guilds": (0..guilds_count).map(guild).collect::<Vec<_>>(),
+            "first_seq": 1, "entries": [],
+        });
+        let session = serde_json::from_value(session).expect("it is one");
+        let progress = MirrorProgress(u64::MAX, 1, 0, Vec::new());
+        bytes(MirrorBatch {
+            sessions: vec![MirroredSession { session, is_bot: true, age_ms: u64::MAX, progress }],
+            ..MirrorBatch::default()
+        })
+    }
+
+    /// The figures of docs/cluster.md.
+    #[test]
+    fn reports_have_the_bytes_that_the_documents_name() {
+        let progress =
+            |number: u64| MirrorProgress(u64::MAX - number, 1_000_000 + number, 999_000 + number, Vec::new());
+        let of_progress = bytes(MirrorBatch { progress: (0..1_000).map(progress).collect(), ..MirrorBatch::default() });
+        println!("{of_progress} bytes of progress; whole: {}, with ten guilds {}", whole(0), whole(10));
+        assert!(of_progress <= 22 * 1_000, "{of_progress}");
+        assert!(whole(0) <= 400, "{}", whole(0));
+        assert!((whole(10) - whole(0)) / 10 <= 40, "{} with ten guilds", whole(10));
+    }
+
+    #[test]
+    fn what_was_given_away_is_told_in_pages_and_forgotten() {
+        let mut given = Given::default();
+        let ids: Vec<String> = (0..5).map(|number| format!("{number:032}")).collect();
+        ids.iter().for_each(|id| given.insert(Instant(1), id, 3));
+        given.insert(Instant(1), "other", 4);
+        let first = given.of(3, None, 3);
+        assert_eq!((&first.session_ids[..], first.has_more), (&ids[..3], true));
+        let second = given.of(3, first.session_ids.last().cloned(), 3);
+        assert_eq!((&second.session_ids[..], second.has_more), (&ids[3..], false));
+        // Given away again: the later time counts.
+        given.insert(Instant(GIVEN_MS), &ids[0], 3);
+        given.insert(Instant(GIVEN_MS + 2), "new", 4);
+        assert_eq!(given.of(3, None, 9).session_ids, ids[..1]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Nodes that are killed, and the mirrors of their sessions on other nodes.
+
+use super::{TestCluster, TestPartition};
+use guildhall_guild_protocol::{PartitionId, ToGuild};
+use guildhall_partition::{
+    HandOver, MirrorBatch, MirrorPlaces, MirrorSource, MirrorsTaken, PartitionConfig, ResumeFault, SessionClaim,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reports of a node on their way: the node that holds the mirrors, the one that reports, and the reports.
+#[derive(Clone, Debug)]
+pub struct MirrorMail {
+    holder: usize,
+    from: MirrorSource,
+    batch: MirrorBatch,
+}
+
+impl MirrorMail {
+    /// Whole sessions, sessions of which only the progress is reported, and sessions that have ended.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.batch.sessions.len(), self.batch.progress.len(), self.batch.ended.len())
+    }
+}
+
+struct Places(Vec<u64>);
+
+impl MirrorPlaces for Places {
+    fn version(&self) -> u32 {
+        self.0.iter().fold(1, |version, incarnation| version * 31 + *incarnation as u32)
+    }
+
+    fn holder_of(&self, key: u64) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0[(key % self.0.len() as u64) as usize])
+    }
+}
+
+impl TestCluster {
+    /// Membership of a node.
+    fn incarnation(&self, index: usize) -> u64 {
+        1_000 + index as u64
+    }
+
+    /// Whether a node lives.
+    #[must_use]
+    pub fn is_alive(&self, index: usize) -> bool {
+        !self.killed.contains(&index)
+    }
+
+    fn members(&self) -> BTreeSet<u64> {
+        (0..self.partitions.len()).filter(|index| self.is_alive(*index)).map(|index| self.incarnation(index)).collect()
+    }
+
+    /// Reports of a node's sessions as they are now, for `deliver_mirrors`.
+    pub fn collect_mirrors(&mut self, index: usize) -> Vec<MirrorMail> {
+        let now = self.clock.now();
+        let own = self.incarnation(index);
+        let from = MirrorSource { node: index as u8, incarnation: own };
+        let places = Places(self.members().into_iter().filter(|member| *member != own).collect());
+        let (mut mail, mut next) = (Vec::new(), Some(0));
+        while let Some(slot) = next {
+            let page = self.partitions[index].partition.mirror_page(now, &places, slot, 1_000);
+            let holder = |incarnation: u64| (incarnation - 1_000) as usize;
+            let batches = page.batches.into_iter();
+            mail.extend(batches.map(|(to, batch)| MirrorMail { holder: holder(to), from, batch }));
+            next = page.next_slot;
+        }
+        mail
+    }
+
+    /// Delivers reports, unless their holder was killed.
+    pub fn deliver_mirrors(&mut self, mail: Vec<MirrorMail>) -> MirrorsTaken {
+        let mut sum = MirrorsTaken::default();
+        for MirrorMail { holder, from, batch } in mail {
+            if self.is_alive(holder) {
+                let taken = self.partitions[holder].partition.take_mirrors(self.clock.now(), from, batch);
+                sum.refused_count += taken.refused_count;
+                sum.unknown_count += taken.unknown_count;
+            }
+        }
+        sum
+    }
+
+    /// Reports of all living nodes.
+    pub fn mirror_all(&mut self) {
+        for index in 0..self.partitions.len() {
+            if self.is_alive(index) {
+                let mail = self.collect_mirrors(index);
+                self.deliver_mirrors(mail);
+            }
+        }
+    }
+
+    /// Kills a node: its connections and sessions are gone, and nothing of it is delivered. Guilds run elsewhere. The
+    /// other nodes notice it at `end_lease`.
+    pub fn kill(&mut self, index: usize) {
+        self.killed.insert(index);
+        let sockets = self.partitions[index].link.keys().into_iter();
+        let sockets: Vec<_> = sockets.filter_map(|key| self.partitions[index].link.socket(key).cloned()).collect();
+        sockets.iter().for_each(|socket| socket.cut());
+        let config = super::TestClusterConfig {
+            partition: PartitionConfig { session_secret: [9; 32], ..self.config.partition.clone() },
+            ..self.config.clone()
+        };
+        self.partitions[index] = TestPartition::new(index as u16, &config, &self.gate);
+    }
+
+    /// The other nodes notice which nodes are gone, and guilds forget their relays.
+    pub fn end_lease(&mut self) {
+        let (now, members) = (self.clock.now(), self.members());
+        for index in 0..self.partitions.len() {
+            self.partitions[index].partition.note_members(now, &members);
+        }
+        let killed: BTreeSet<u8> = self.killed.iter().map(|index| *index as u8).collect();
+        let is_gone = |partition: PartitionId| killed.contains(&partition.node());
+        let gone: BTreeMap<_, _> = self
+            .streams
+            .iter()
+            .map(|(guild_id, streams)| {
+                let of_gone = streams.subscribed().into_iter().filter(|(relay, _)| is_gone(relay.partition));
+                (*guild_id, of_gone.collect::<Vec<_>>())
+            })
+            .collect();
+        for (guild_id, relays) in gone {
+            for (relay, epoch) in relays {
+                self.send_to_guild(guild_id, ToGuild::Unsubscribe { relay, epoch });
+            }
+        }
+        self.run_until_idle();
+    }
+
+    /// Drops the held events for accounts of a node.
+    pub fn drop_news(&mut self, index: usize) {
+        self.partitions[index].news.clear();
+    }
+
+    /// The node has its sessions: it is no longer killed, and other nodes drop their mirrors of them.
+    pub fn forget_mirrors_of(&mut self, node: usize) {
+        self.partitions.iter_mut().for_each(|entry| entry.partition.forget_mirrors_of(node as u8));
+    }
+
+    /// The session from its newest mirror; the others are dropped.
+    pub(super) fn release_mirrored(&mut self, claim: &SessionClaim) -> Result<HandOver, ResumeFault> {
+        let now = self.clock.now();
+        let mut places: Vec<(u64, usize)> = (0..self.partitions.len())
+            .filter(|index| self.is_alive(*index))
+            .filter_map(|index| Some((self.partitions[index].partition.mirror_seq(&claim.session_id)?, index)))
+            .collect();
+        places.sort_unstable();
+        let (_, newest) = places.pop().ok_or(ResumeFault::Unknown)?;
+        places.into_iter().for_each(|(_, index)| self.partitions[index].partition.drop_mirror(&claim.session_id));
+        let mut directs = BTreeMap::new();
+        for (channel_id, id) in self.messages.keys().filter(|(of, _)| self.guilds.contains_key(&of.cast())) {
+            directs.insert(*channel_id, *id);
+        }
+        let directs: Vec<_> = directs.into_iter().collect();
+        let over = self.partitions[newest].partition.release_mirror(now, claim, &directs)?;
+        let text = serde_json::to_string(&over).expect("it is plain data");
+        Ok(serde_json::from_str(&text).expect("as it was written"))
+    }
+
+    /// Drops what was on its way to a killed node.
+    pub(super) fn drop_for_killed(&mut self, index: usize) -> bool {
+        if self.is_alive(index) {
+            return false;
+        }
+        let TestPartition { mail, commands, news, .. } = &mut self.partitions[index];
+        mail.clear();
+        commands.clear();
+        news.clear();
+        true
+    }
+}
