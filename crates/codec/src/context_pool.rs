@@ -202,6 +202,20 @@ impl ContextPool {
         StreamCompressor::Zlib(ZlibCompressor::new(self.clone()).movable())
     }
 
+    /// Continues a zlib stream at the end of a message, with a new context. Another process has begun it, with a window
+    /// of `2^window_bits` in its header. None: the pool's contexts have a larger one.
+    #[must_use]
+    pub fn zlib_continued(&self, window_bits: u8) -> Option<StreamCompressor> {
+        ZlibCompressor::continued(self.clone(), window_bits).map(StreamCompressor::Zlib)
+    }
+
+    /// As [`ContextPool::zlib_continued`], for a stream that another writer may continue.
+    #[must_use]
+    pub fn zlib_continued_movable(&self, window_bits: u8) -> Option<StreamCompressor> {
+        let stream = ZlibCompressor::continued(self.clone(), window_bits)?;
+        Some(StreamCompressor::Zlib(stream.movable()))
+    }
+
     /// Bytes that contexts may hold for as long as their streams can go on without them. `u64::MAX`: all that there is
     /// room for.
     pub fn set_movable_bytes_max(&self, bytes: u64) {

@@ -77,8 +77,8 @@ impl Format for Zstd {
         reach: 0,
     };
 
-    fn window(_: &Self::Decoder) -> u32 {
-        zstd::WINDOW_BYTES
+    fn window(decoder: &Self::Decoder) -> u32 {
+        decoder.window()
     }
 
     fn prices(prices: &FormatPrices) -> Prices<'_> {

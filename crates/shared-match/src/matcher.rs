@@ -437,8 +437,8 @@ impl Matcher {
     /// heartbeat ACK to the one before.
     pub fn zstd_standalone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.standalone_total += 1;
-        let ack = self.ack(&mut stream.state, message, zstd::WINDOW_BYTES);
-        let (longest, window) = (STANDALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
+        let ack = self.ack(&mut stream.state, message, stream.decoder.window());
+        let (longest, window) = (STANDALONE_MATCH_BYTES_MAX, stream.decoder.window() as usize);
         let has_dictionary = stream.has_dictionary();
         let sequences = if let Some(ack) = &ack {
             ack

@@ -121,6 +121,21 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Opcode and RSV1 of the first frame of such a message.
+    fn opcode(self) -> (Opcode, bool) {
+        match self {
+            Self::Text => (Opcode::Text, false),
+            Self::Binary => (Opcode::Binary, false),
+            Self::Compressed { text: true } => (Opcode::Text, true),
+            Self::Compressed { text: false } => (Opcode::Binary, true),
+            Self::Ping => (Opcode::Ping, false),
+            Self::Pong => (Opcode::Pong, false),
+            Self::Close => (Opcode::Close, false),
+        }
+    }
+}
+
 /// An event before its bytes are borrowed.
 struct Ready {
     kind: Kind,
@@ -172,6 +187,47 @@ impl Decoder {
             let message_bytes = partial.message.as_ref().map_or(0, |message| message.payload.capacity());
             size_of::<Partial>() + message_bytes + partial.control.capacity()
         })
+    }
+
+    /// Bytes that bring a new decoder, with the same role and RSV1 setting, to the state of this one: the incomplete
+    /// frame or message as the peer could have sent it. Empty at the border of a message.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let Some(partial) = &self.partial else { return bytes };
+        let open = match &partial.at {
+            At::Payload { header, got_bytes } => Some((header, *got_bytes as usize)),
+            At::Header { .. } => None,
+        };
+        let mut in_frame: &[u8] = &partial.control;
+        if let Some(message) = &partial.message {
+            let data_bytes = open.filter(|(header, _)| !header.opcode.is_control()).map_or(0, |(_, got)| got);
+            let (fragments, rest) = message.payload.split_at(message.payload.len().saturating_sub(data_bytes));
+            let begins_here = open.is_some_and(|(header, _)| matches!(header.opcode, Opcode::Text | Opcode::Binary));
+            if !begins_here {
+                let (opcode, rsv1) = message.kind.opcode();
+                let mask = (self.role == Role::Server).then_some([0; 4]);
+                let header = Header { opcode, fin: false, rsv1, mask, payload_bytes: fragments.len() as u32 };
+                header.append(&mut bytes);
+                bytes.extend_from_slice(fragments);
+            }
+            if data_bytes > 0 {
+                in_frame = rest;
+            }
+        }
+        match (&partial.at, open) {
+            (_, Some((header, got_bytes))) => {
+                header.append(&mut bytes);
+                let start = bytes.len();
+                bytes.extend_from_slice(&in_frame[..got_bytes]);
+                if let Some(key) = header.mask {
+                    mask::apply(key, 0, &mut bytes[start..]);
+                }
+            }
+            (At::Header { bytes: begun, len }, _) => bytes.extend_from_slice(&begun[..usize::from(*len)]),
+            (At::Payload { .. }, None) => {}
+        }
+        bytes
     }
 
     /// Takes input. Payloads are unmasked in place, so the content of `input` is undefined afterwards.

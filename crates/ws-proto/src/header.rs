@@ -134,6 +134,24 @@ impl Header {
         let header_bytes = 2 + length_bytes + if masked { 4 } else { 0 };
         Ok(Some((Self { opcode, fin, rsv1, mask, payload_bytes }, header_bytes)))
     }
+
+    /// Appends the header as the peer sent it.
+    pub(crate) fn append(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.fin) << 7 | u8::from(self.rsv1) << 6 | self.opcode as u8);
+        let masked = u8::from(self.mask.is_some()) << 7;
+        match self.payload_bytes {
+            short @ 0..126 => out.push(masked | short as u8),
+            medium @ 126..=0xFFFF => {
+                out.push(masked | 126);
+                out.extend_from_slice(&(medium as u16).to_be_bytes());
+            }
+            long => {
+                out.push(masked | 127);
+                out.extend_from_slice(&u64::from(long).to_be_bytes());
+            }
+        }
+        out.extend(self.mask.into_iter().flatten());
+    }
 }
 
 impl Rules {

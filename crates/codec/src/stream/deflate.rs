@@ -80,6 +80,11 @@ impl DeflateCompressor {
         self.compress(parts, out)
     }
 
+    /// Window of its context, as the exponent of 2.
+    pub(super) fn window_bits(&self) -> u8 {
+        self.params.window_bits
+    }
+
     /// Memory the context holds; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
         self.stream.as_ref().map_or(0, ZStream::memory_bytes)

@@ -131,6 +131,19 @@ impl InflateHistory {
     /// For clients that compress each message alone.
     pub const NONE: Self = Self { bytes: Vec::new() };
 
+    /// The history of a client that another process has served; of more bytes than any window the last ones.
+    #[must_use]
+    pub fn restore(mut bytes: Vec<u8>) -> Self {
+        bytes.drain(..bytes.len().saturating_sub(WINDOW_BYTES_MAX));
+        Self { bytes }
+    }
+
+    /// The bytes to which the next message may refer.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Appends an inflated message; at most `2^window_bits` bytes are stored.
     pub fn remember(&mut self, message: &[u8], window_bits: u8) {
         let window_bytes = 1usize << window_bits;

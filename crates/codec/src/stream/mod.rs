@@ -100,6 +100,17 @@ impl StreamCompressor {
         DeflateCompressor::new(params, window_bits).map(Self::Deflate)
     }
 
+    /// Window that its reader has, as the exponent of 2: at least as large as the one to which the stream refers.
+    #[must_use]
+    pub fn window_log(&self) -> u8 {
+        match self {
+            Self::Zlib(stream) => stream.window_bits(),
+            Self::Zstd(stream) => stream.window_log() as u8,
+            Self::ZstdDict(stream) => stream.window_log() as u8,
+            Self::Deflate(stream) => stream.window_bits(),
+        }
+    }
+
     /// Makes its context now, if it has none. False: there is no room for one, and messages would be stored.
     ///
     /// # Errors

@@ -72,6 +72,19 @@ impl ZlibCompressor {
         Self { contexts, stream: None, window_bits, is_movable: false, is_started: false, broken: false }
     }
 
+    /// Continues a stream that another process has begun with `2^window_bits` in its header, at the end of a message.
+    /// A new context refers to nothing before it. None: contexts of the pool would refer farther back than the header
+    /// says.
+    pub(crate) fn continued(contexts: ContextPool, window_bits: u8) -> Option<Self> {
+        let is_within = contexts.params().zlib.window_bits <= window_bits;
+        is_within.then(|| Self { window_bits, is_started: true, ..Self::new(contexts) })
+    }
+
+    /// Window in the header, as the exponent of 2.
+    pub(super) fn window_bits(&self) -> u8 {
+        self.window_bits
+    }
+
     /// As [`StreamCompressor::may_take`](super::StreamCompressor::may_take).
     pub(super) fn may_take(&self, contexts: &ContextPool) -> bool {
         self.stream.is_none() && !self.broken && contexts.params().zlib.window_bits <= self.window_bits

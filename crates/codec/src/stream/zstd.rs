@@ -129,6 +129,11 @@ impl ZstdCompressor {
         }
     }
 
+    /// Window in the frame header, as the exponent of 2.
+    pub(super) fn window_log(&self) -> u32 {
+        self.window_log
+    }
+
     /// As [`StreamCompressor::may_take`](super::StreamCompressor::may_take).
     pub(super) fn may_take(&self, contexts: &ContextPool) -> bool {
         self.context.is_none() && !self.broken && contexts.params().zstd.window_log <= self.window_log

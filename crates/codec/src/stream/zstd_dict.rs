@@ -81,6 +81,11 @@ impl ZstdDictCompressor {
         })
     }
 
+    /// Window in the frame header, as the exponent of 2.
+    pub(super) fn window_log(&self) -> u32 {
+        self.contexts.params().zstd.window_log
+    }
+
     /// Memory the context holds; none before the first message.
     pub fn memory_bytes(&self) -> usize {
         self.context.as_ref().map_or(0, Context::memory_bytes)

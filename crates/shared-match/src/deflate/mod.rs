@@ -68,6 +68,12 @@ impl DeflateStream {
         self.state.advance(bytes);
     }
 
+    /// Window of the stream, as the exponent of 2.
+    #[must_use]
+    pub fn window_bits(&self) -> u8 {
+        self.decoder.window.ilog2() as u8
+    }
+
     /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
         standalone::store(&mut self.decoder, message, out);

@@ -41,8 +41,10 @@ pub struct ZstdStream {
 }
 
 /// State of the decoder.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ZstdDecoder {
+    /// Offsets are at most this.
+    window: u32,
     is_begun: bool,
     /// The trained code of literals.
     has_bytes_table: bool,
@@ -52,7 +54,25 @@ pub(crate) struct ZstdDecoder {
     dictionary_number: u32,
 }
 
+impl Default for ZstdDecoder {
+    fn default() -> Self {
+        Self {
+            window: WINDOW_BYTES,
+            is_begun: false,
+            has_bytes_table: false,
+            has_sequence_tables: false,
+            dictionary_number: 0,
+        }
+    }
+}
+
 impl ZstdDecoder {
+    /// How far back this stream refers.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
     /// Puts the frame header in front of the first block.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
@@ -82,6 +102,25 @@ impl ZstdStream {
     pub fn continued() -> Self {
         let decoder = ZstdDecoder { is_begun: true, ..ZstdDecoder::default() };
         Self { decoder, ..Self::default() }
+    }
+
+    /// As `continued`, with a window of `2^window_log` bytes in the header. Whatever wrote the stream so far, it is
+    /// continued without references to it. None: blocks of this size have no room in the window.
+    #[must_use]
+    pub fn continued_within(window_log: u8) -> Option<Self> {
+        let window = 1u32.checked_shl(window_log.into())?.min(WINDOW_BYTES);
+        if (window as usize) < BLOCK_BYTES_MAX {
+            return None;
+        }
+        let mut stream = Self::continued();
+        stream.decoder.window = window;
+        Some(stream)
+    }
+
+    /// Window of the stream, as the exponent of 2.
+    #[must_use]
+    pub fn window_log(&self) -> u8 {
+        self.decoder.window.ilog2() as u8
     }
 
     /// A library context wrote a message of `bytes` bytes that no other connection gets.

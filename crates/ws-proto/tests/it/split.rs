@@ -89,6 +89,31 @@ proptest! {
     }
 
     #[test]
+    fn a_new_decoder_goes_on_where_another_one_was(
+        frames in frames(),
+        cut: prop::sample::Index,
+        rsv1_allowed: bool,
+    ) {
+        let bytes = frames.concat();
+        let new = || {
+            let mut decoder = Decoder::new(Role::Server, Limits { message_bytes_max: 1 << 20 });
+            decoder.set_rsv1_allowed(rsv1_allowed);
+            decoder
+        };
+        let whole = feed(&mut new(), [&bytes[..]]);
+        let (before, after) = bytes.split_at(cut.index(bytes.len() + 1));
+        let mut decoder = new();
+        let mut begun = feed(&mut decoder, [before]);
+        if begun.error.is_none() && !decoder.is_done() {
+            let unfinished = decoder.unfinished();
+            let rest = feed(&mut new(), [&unfinished[..], after]);
+            begun.seen.extend(rest.seen);
+            begun.error = rest.error;
+        }
+        prop_assert_eq!(begun, whole);
+    }
+
+    #[test]
     fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), sizes in sizes()) {
         for new in [server, client] {
             let whole = feed(&mut new(), [&bytes[..]]);
