@@ -329,6 +329,7 @@ impl Harness {
     /// Member `n` opens a session.
     pub fn attach(&mut self, n: usize, members: MembersWanted) -> Result<Duration> {
         self.relay_heard(ToGuild::Attach {
+            is_restored: false,
             session: session(n),
             session_id: format!("{n:032x}").into(),
             user_id: crowd::user_id(n),

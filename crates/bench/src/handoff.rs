@@ -192,6 +192,7 @@ async fn attach(places: &[Place], sessions: u64) -> Result<()> {
         let session = SessionKey { relay: relay_of(place, n / 2), slot: n as u32, generation: 1 };
         let presence = SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Web };
         let message = ToGuild::Attach {
+            is_restored: false,
             session,
             session_id: format!("session{n}").into(),
             user_id: user(n).id,

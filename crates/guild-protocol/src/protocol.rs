@@ -140,6 +140,9 @@ pub enum ToGuild {
         presence: SessionPresence,
         /// Members for its GUILD_CREATE.
         members: MembersWanted,
+        /// The previous process of the node had the session, with this presence: no watcher has to be notified of it.
+        #[serde(default)]
+        is_restored: bool,
     },
     /// A session ended: the guild removes its presence and disconnects it from voice.
     Detach { session: SessionKey },

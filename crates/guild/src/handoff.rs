@@ -248,5 +248,5 @@ fn attach_of(session: SessionKey, of: &Session) -> HandoffItem {
         true => MembersWanted::ByThreshold { large_threshold: NO_THRESHOLD },
         false => MembersWanted::OwnAndVoice,
     };
-    HandoffItem::Relay(ToGuild::Attach { session, session_id, user_id, kind, presence, members })
+    HandoffItem::Relay(ToGuild::Attach { session, session_id, user_id, kind, presence, members, is_restored: false })
 }

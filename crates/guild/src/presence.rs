@@ -126,6 +126,15 @@ impl Guild {
         }
     }
 
+    /// As `refresh_presence`, for a session that the previous process had: watchers know its presence.
+    pub(crate) fn restore_presence(&mut self, now: Now, user_id: UserId) {
+        let presence = self.aggregate(user_id);
+        if self.members.entry(user_id).is_some_and(|entry| entry.presence != presence) {
+            self.set_user_presence(now, user_id, presence);
+            self.touch();
+        }
+    }
+
     /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn publish_waiting(&mut self, now: Now) {
         for _ in 0..STEP_ITEMS {

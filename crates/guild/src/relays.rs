@@ -77,7 +77,14 @@ impl Guild {
 
     /// Attaches a session, possibly again after its relay was reset. While its relay is cut, the session counts but
     /// gets no answer: the relay requests it again after the reset.
-    pub(crate) fn attach(&mut self, now: Now, key: SessionKey, client: Client, members: MembersWanted) {
+    pub(crate) fn attach(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        client: Client,
+        members: MembersWanted,
+        is_restored: bool,
+    ) {
         let user_id = client.user_id;
         if self.relays.epoch(key.relay).is_none() {
             return;
@@ -93,7 +100,10 @@ impl Guild {
         let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
         self.relays.put_session(key, client, reads_presences);
         // First, so that the view contains it (L3).
-        self.refresh_presence(now, user_id);
+        match is_restored {
+            true => self.restore_presence(now, user_id),
+            false => self.refresh_presence(now, user_id),
+        }
         if reads_presences {
             self.presences.table_was_read();
         }

@@ -104,6 +104,8 @@ pub struct Core {
     pub counters: Counters,
     pub sent: SentTable,
     pub sampler: Sampler,
+    /// Sessions of the previous process are attached: their presences are known.
+    pub restores_quietly: bool,
     /// Running experiments; none if there are none.
     pub experiments: Option<Arc<ExperimentTable>>,
 }
@@ -139,6 +141,7 @@ impl Core {
             counters: Counters::default(),
             sent: SentTable::default(),
             sampler: Sampler::default(),
+            restores_quietly: false,
             experiments: None,
         }
     }

@@ -123,7 +123,7 @@ impl Partition {
 
     /// Requests a guild to attach a session, through the relay here, which begins if there is none yet.
     pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId) {
-        let Core { sessions, outputs, config, .. } = &mut self.core;
+        let Core { sessions, outputs, config, restores_quietly, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
         let (relays, last_epoch) = self.relays.of_guild_mut(guild_id);
         let index = relay_with_room(relays, config.sessions_per_relay_max);
@@ -147,7 +147,8 @@ impl Partition {
             guild.relay = index;
         }
         outputs.extend(
-            attach_message(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)),
+            attach_message(session, config.partition, guild_id, *restores_quietly)
+                .map(|attach| Output::ToGuild(guild_id, attach)),
         );
     }
 
@@ -205,7 +206,7 @@ impl Core {
             let Some(guild) = session.guilds.get(guild_id) else { continue };
             if guild.membership == Membership::Entering && guild.relay == relay {
                 session.profile.asked_again = true;
-                let attach = attach_message(session, self.config.partition, guild_id);
+                let attach = attach_message(session, self.config.partition, guild_id, false);
                 self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
             }
         }
@@ -243,7 +244,7 @@ fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
 }
 
 /// Request of a session to be attached to a guild.
-fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
+fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, is_restored: bool) -> Option<ToGuild> {
     Some(ToGuild::Attach {
         session: session.key_in(partition, guild_id)?,
         session_id: session.id.clone(),
@@ -251,6 +252,7 @@ fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId) 
         kind: session.kind(),
         presence: session.profile.presence.clone(),
         members: session.members_wanted(),
+        is_restored: is_restored && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
     })
 }
 

@@ -136,7 +136,9 @@ impl Partition {
 
     /// Restores sessions of the previous process whose accounts still exist. Returns their number.
     pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
+        self.core.restores_quietly = true;
         let count = self.restore_sessions(now, over, users).len();
+        self.core.restores_quietly = false;
         self.core.counters.restored_total += count as u64;
         count
     }

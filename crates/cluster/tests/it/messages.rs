@@ -47,6 +47,7 @@ pub fn list_ops() -> Vec<ListOp> {
 
 pub fn to_guild() -> Vec<ToGuild> {
     let attach = |members, kind, platform| ToGuild::Attach {
+        is_restored: false,
         session: SESSION,
         session_id: "0123456789abcdef".into(),
         user_id: id(7),

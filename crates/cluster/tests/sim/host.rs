@@ -25,6 +25,7 @@ const BACKOFF_MS: u64 = 100;
 pub fn attach(session: SessionKey) -> ToGuild {
     let presence = SessionPresence { status: Status::Online, activities: Arc::default(), platform: Platform::Web };
     ToGuild::Attach {
+        is_restored: false,
         session,
         session_id: "".into(),
         user_id: UserId::new(1),

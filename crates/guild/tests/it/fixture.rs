@@ -511,7 +511,7 @@ impl World {
         members: MembersWanted,
     ) {
         let session_id = format!("session-{}-{}", key.relay.partition.0, key.slot).into();
-        self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members });
+        self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members, is_restored: false });
     }
 
     /// Takes the messages to relays since the last call.

@@ -532,6 +532,7 @@ impl Walk {
                 let user_id = self.user();
                 self.sessions.insert(key, user_id);
                 ToGuild::Attach {
+                    is_restored: false,
                     session: key,
                     session_id: format!("s{}", key.slot).into(),
                     user_id,

@@ -229,6 +229,7 @@ async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
     let session = SessionKey { relay: RelayId::first(PartitionId(0)), slot: 0, generation: 0 };
     // Two messages: the member is online, and the session's view.
     let attach = ToGuild::Attach {
+        is_restored: false,
         session,
         session_id: "s".into(),
         user_id: OWNER,
@@ -317,6 +318,7 @@ async fn a_relay_that_begins_again_has_no_sessions_and_a_stream_from_one() {
     let relay = RelayId::first(PartitionId(0));
     let session = SessionKey { relay, slot: 1, generation: 1 };
     let attach = ToGuild::Attach {
+        is_restored: false,
         session,
         session_id: "a".into(),
         user_id: OWNER,

@@ -218,6 +218,7 @@ pub fn session(partition: u16, slot: u32) -> SessionKey {
 
 pub fn attach(session: SessionKey, user_id: UserId) -> ToGuild {
     ToGuild::Attach {
+        is_restored: false,
         session,
         session_id: format!("session-{}", session.slot).into(),
         user_id,
