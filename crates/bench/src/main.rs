@@ -129,6 +129,11 @@ enum Bench {
     /// Real server processes, one after the other on the same folder and port, while messages are posted. Fails if a
     /// client missed a stored message, received one twice, or had to identify again.
     Drain(load::drain::DrainArgs),
+    /// A new process takes over a node full of clients, in every compression: how long each of them hears nothing.
+    ///
+    /// Real server processes, one after the other on the same folder and port, while messages are posted. Clients read
+    /// with the compression libraries. Fails if a client was closed, missed a stored message, or received one twice.
+    Takeover(load::takeover::TakeoverArgs),
     /// A million members imported by the backend API, then ten thousand events a second: memory, and how
     /// soon the guild answers.
     ///
@@ -341,6 +346,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),
+        Bench::Takeover(args) => load::takeover::run(*args),
         Bench::Import(args) => load::import::run(*args),
         Bench::Cluster(args) => load::cluster::run(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),

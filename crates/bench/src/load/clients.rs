@@ -12,7 +12,8 @@ use super::{
 };
 use crate::wire::{self, BUFFER_BYTES, End, Received, Wire};
 use anyhow::{Context as _, Result};
-use guildhall_ws_proto::Event;
+use guildhall_codec::{InflateHistory, MessageInflater, StreamDecompressor};
+use guildhall_ws_proto::{DeflateParams, Event};
 use mio::{Events, Poll};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -47,6 +48,10 @@ pub const PUBLISHED: &str = "LOAD";
 pub struct Report {
     /// Milliseconds from post to receipt, by phase.
     pub latencies: Vec<Vec<f32>>,
+    /// Longest time between two messages of each, since `time_silences`.
+    pub silences: Vec<Duration>,
+    /// Bytes that each received.
+    pub received_bytes: Vec<u64>,
     /// Numbers that each heard, in order.
     pub heard: Vec<Vec<u32>>,
     /// IDENTIFYs of each.
@@ -60,6 +65,59 @@ pub struct Report {
     pub resumed: Curve,
     pub refused: Curve,
     pub ready: Curve,
+}
+
+/// How a client connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub name: &'static str,
+    /// Value of `compress` in the URL.
+    compress: Option<&'static str>,
+    /// Offer of permessage-deflate, with or without context takeover of the server.
+    offer: Option<bool>,
+}
+
+impl Way {
+    const fn of(name: &'static str, compress: Option<&'static str>, offer: Option<bool>) -> Self {
+        Self { name, compress, offer }
+    }
+
+    pub const PLAIN: Self = Self::of("none", None, None);
+    /// Each compression.
+    pub const ALL: [Self; 5] = [
+        Self::PLAIN,
+        Self::of("zlib-stream", Some("zlib-stream"), None),
+        Self::of("zstd-stream", Some("zstd-stream"), None),
+        Self::of("permessage-deflate", None, Some(true)),
+        Self::of("permessage-deflate, no takeover", None, Some(false)),
+    ];
+
+    fn target(self) -> String {
+        let compress = self.compress.map(|name| format!("&compress={name}")).unwrap_or_default();
+        format!("/?v=10&encoding=json{compress}")
+    }
+
+    fn offer(self) -> Option<DeflateParams> {
+        let takes_over = self.offer?;
+        Some(DeflateParams { server_no_context_takeover: !takes_over, ..DeflateParams::default() })
+    }
+
+    fn reader(self) -> Result<Reader> {
+        Ok(match (self.compress, self.offer) {
+            (Some("zlib-stream"), _) => Reader::Stream(Box::new(StreamDecompressor::zlib()?)),
+            (Some(_), _) => Reader::Stream(Box::new(StreamDecompressor::zstd(23)?)),
+            (None, Some(takes_over)) => Reader::Messages(takes_over.then(InflateHistory::default)),
+            (None, None) => Reader::Plain,
+        })
+    }
+}
+
+/// Reads what a client receives, by the libraries.
+enum Reader {
+    Plain,
+    Stream(Box<StreamDecompressor>),
+    /// With the messages before, if the server refers to them.
+    Messages(Option<InflateHistory>),
 }
 
 /// Deliveries of a message to the clients of one node.
@@ -95,6 +153,7 @@ struct Shared {
     heard_by_all: Mutex<u32>,
     published_heard: AtomicU64,
     faults: AtomicU64,
+    times_silences: AtomicBool,
     /// By number of the message and by node.
     heard: Mutex<BTreeMap<u32, Vec<Heard>>>,
     heard_more: Condvar,
@@ -105,9 +164,15 @@ struct Shared {
 impl Clients {
     /// Connects all of them: the first to the first node, the second to the second, and so on in turn.
     pub fn start(nodes: &[SocketAddr], accounts: Vec<Account>, begun: Instant) -> Self {
+        Self::start_in(nodes, accounts, &[Way::PLAIN], begun)
+    }
+
+    /// The same; the first connects in the first way, the second in the second, and so on in turn.
+    pub fn start_in(nodes: &[SocketAddr], accounts: Vec<Account>, ways: &[Way], begun: Instant) -> Self {
         let shared = Arc::new(Shared::default());
         let (theirs, nodes, count) = (shared.clone(), nodes.to_vec(), accounts.len());
-        let thread = thread::spawn(move || Swarm::new(nodes, accounts, begun, theirs)?.run());
+        let ways = ways.to_vec();
+        let thread = thread::spawn(move || Swarm::new(nodes, accounts, ways, begun, theirs)?.run());
         Self { shared, count, thread }
     }
 
@@ -155,6 +220,11 @@ impl Clients {
         self.thread.is_finished()
     }
 
+    /// From now on the longest time without a message counts, for `Report::silences`.
+    pub fn time_silences(&self) {
+        self.shared.times_silences.store(true, Ordering::Relaxed);
+    }
+
     /// Disconnects them.
     pub fn end(self) -> Result<Report> {
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -182,6 +252,11 @@ struct Client {
     state: State,
     /// None also while it is read.
     wire: Option<Wire>,
+    way: Way,
+    reader: Reader,
+    heard_at: Option<Instant>,
+    silence: Duration,
+    received_bytes: u64,
     session: Option<(String, u64)>,
     heard: Vec<u32>,
     published_heard: u64,
@@ -211,6 +286,7 @@ struct Swarm {
     shared: Arc<Shared>,
     rng: guildhall_stdx::Rng,
     buffer: Vec<u8>,
+    inflater: MessageInflater,
 }
 
 /// A client goes on with its connection, or comes back after this time in milliseconds.
@@ -218,7 +294,13 @@ type Flow = ControlFlow<Range<u64>>;
 const ON: Flow = ControlFlow::Continue(());
 
 impl Swarm {
-    fn new(nodes: Vec<SocketAddr>, accounts: Vec<Account>, begun: Instant, shared: Arc<Shared>) -> Result<Self> {
+    fn new(
+        nodes: Vec<SocketAddr>,
+        accounts: Vec<Account>,
+        ways: Vec<Way>,
+        begun: Instant,
+        shared: Arc<Shared>,
+    ) -> Result<Self> {
         let count = accounts.len();
         let now = Instant::now();
         *shared.outages.lock().unwrap_or_else(PoisonError::into_inner) = vec![Outages::default(); nodes.len()];
@@ -228,6 +310,11 @@ impl Swarm {
             is_cut: false,
             state: State::Away(now),
             wire: None,
+            way: ways[index % ways.len()],
+            reader: Reader::Plain,
+            heard_at: None,
+            silence: Duration::ZERO,
+            received_bytes: 0,
             session: None,
             heard: Vec::new(),
             published_heard: 0,
@@ -243,6 +330,8 @@ impl Swarm {
             connecting: 0,
             report: Report {
                 latencies: Vec::new(),
+                silences: Vec::new(),
+                received_bytes: Vec::new(),
                 heard: Vec::new(),
                 identified: vec![0; count],
                 faults: 0,
@@ -257,6 +346,7 @@ impl Swarm {
             shared,
             rng: guildhall_stdx::Rng::new(7),
             buffer: vec![0; BUFFER_BYTES],
+            inflater: MessageInflater::new()?,
         })
     }
 
@@ -274,6 +364,8 @@ impl Swarm {
             }
         }
         self.report.heard = self.clients.iter_mut().map(|client| std::mem::take(&mut client.heard)).collect();
+        self.report.silences = self.clients.iter().map(|client| client.silence).collect();
+        self.report.received_bytes = self.clients.iter().map(|client| client.received_bytes).collect();
         self.report.identified = self.clients.iter().map(|client| client.identified).collect();
         Ok(self.report)
     }
@@ -310,9 +402,11 @@ impl Swarm {
 
     fn connect(&mut self, index: usize) -> Result<()> {
         let addr = self.nodes[self.clients[index].node];
-        match Wire::connect(self.poll.registry(), index, addr, ("/?v=10&encoding=json", None)) {
+        let way = self.clients[index].way;
+        match Wire::connect(self.poll.registry(), index, addr, (&way.target(), way.offer())) {
             Ok(wire) => {
                 let client = &mut self.clients[index];
+                client.reader = way.reader()?;
                 (client.state, client.wire) = (State::Upgrading, Some(wire));
                 self.connecting += 1;
             }
@@ -341,7 +435,14 @@ impl Swarm {
                 ON
             }
             Received::Event(Event::Text(text)) => self.take_payload(index, text, out),
-            Received::Bytes(_) | Received::Event(_) => ON,
+            Received::Event(Event::Binary(payload) | Event::Compressed { payload, .. }) => {
+                self.take_compressed(index, payload, out)
+            }
+            Received::Bytes(bytes) => {
+                self.clients[index].received_bytes += bytes.len() as u64;
+                ON
+            }
+            Received::Event(_) => ON,
         });
         self.buffer = buffer;
         let mut count = |close: String| *self.report.closes.entry(close).or_default() += 1;
@@ -370,6 +471,27 @@ impl Swarm {
         self.report.faults += 1;
         self.shared.faults.store(self.report.faults, Ordering::Relaxed);
         self.report.example.get_or_insert_with(what);
+    }
+
+    fn take_compressed(&mut self, index: usize, payload: &[u8], out: &mut Vec<u8>) -> Flow {
+        let mut text = Vec::new();
+        let read = match &mut self.clients[index].reader {
+            Reader::Plain => Ok(()),
+            Reader::Stream(stream) => stream.decompress(payload, &mut text, wire::MESSAGE_BYTES_MAX),
+            Reader::Messages(history) => {
+                let before = history.as_ref().unwrap_or(const { &InflateHistory::NONE });
+                let read = self.inflater.inflate(before, payload, &mut text, wire::MESSAGE_BYTES_MAX);
+                history.iter_mut().for_each(|history| history.remember(&text, 15));
+                read
+            }
+        };
+        match (read, std::str::from_utf8(&text)) {
+            (Ok(()), Ok(text)) if !text.is_empty() => self.take_payload(index, text, out),
+            (read, _) => {
+                self.fault(|| format!("client {index} cannot read {} bytes: {:?}", payload.len(), read.err()));
+                ON
+            }
+        }
     }
 
     fn take_payload(&mut self, index: usize, text: &str, out: &mut Vec<u8>) -> Flow {
@@ -466,6 +588,12 @@ impl Swarm {
                 }
                 self.report.latencies[said.phase].push(took_us as f32 / 1000.0);
                 let client = &mut self.clients[index];
+                let now = Instant::now();
+                if let Some(before) = client.heard_at.replace(now)
+                    && self.shared.times_silences.load(Ordering::Relaxed)
+                {
+                    client.silence = client.silence.max(now - before);
+                }
                 let last = client.heard.last().copied();
                 client.heard.push(said.number);
                 let node = client.node;
@@ -515,7 +643,8 @@ mod tests {
         let account = Account { is_bot: true, token: "token".to_owned() };
         let shared = Arc::new(Shared::default());
         let addr = SocketAddr::from(([127, 0, 0, 1], 9));
-        let mut swarm = Swarm::new(vec![addr], vec![account], Instant::now(), shared.clone()).unwrap();
+        let mut swarm =
+            Swarm::new(vec![addr], vec![account], vec![Way::PLAIN], Instant::now(), shared.clone()).unwrap();
         swarm.clients[0].session = Some(("id".to_owned(), 1));
         let mut seq = 1;
         let mut hear = |name: &str, d: &Value| {
@@ -537,7 +666,7 @@ mod tests {
         let shared = Arc::new(Shared::default());
         let addr = SocketAddr::from(([127, 0, 0, 1], 9));
         let accounts = vec![account(), account(), account()];
-        let mut swarm = Swarm::new(vec![addr; 2], accounts, Instant::now(), shared.clone()).unwrap();
+        let mut swarm = Swarm::new(vec![addr; 2], accounts, vec![Way::PLAIN], Instant::now(), shared.clone()).unwrap();
         let mut hear = |index: usize, name: &str, d: Value| {
             let _ =
                 swarm.take_payload(index, &json!({"op": 0, "s": 1, "t": name, "d": d}).to_string(), &mut Vec::new());

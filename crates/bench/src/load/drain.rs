@@ -66,15 +66,15 @@ struct DrainResult {
 }
 
 /// Posts messages continuously.
-struct Talk {
+pub(super) struct Talk {
     stop: Arc<AtomicBool>,
     /// The newest number that was acknowledged.
-    newest: Arc<AtomicU32>,
+    pub newest: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
 impl Talk {
-    fn start(addr: SocketAddr, token: &str, every: Duration, begun: Instant) -> Self {
+    pub fn start(addr: SocketAddr, token: &str, every: Duration, begun: Instant) -> Self {
         let (stop, newest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let (is_over, acknowledged) = (stop.clone(), newest.clone());
         let mut speaker = Http::bot(addr, token);
@@ -93,7 +93,7 @@ impl Talk {
         Self { stop, newest, thread }
     }
 
-    fn end(self) -> u32 {
+    pub fn end(self) -> u32 {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
         self.newest.load(Ordering::Relaxed)

@@ -44,8 +44,23 @@ impl Node {
         Self::start_program(&server_program()?, dir, addr, settings)
     }
 
+    /// Starts a process that takes over the connections of the one that runs on `dir`. That one may answer for a while.
+    pub fn take_over(dir: &Path, addr: SocketAddr, settings: &[String]) -> Result<Self> {
+        Self::start_with(&server_program()?, dir, addr, settings, &["--takeover"])
+    }
+
     /// The same, of another build of the server.
     pub fn start_program(program: &Path, dir: &Path, addr: SocketAddr, settings: &[String]) -> Result<Self> {
+        Self::start_with(program, dir, addr, settings, &[])
+    }
+
+    fn start_with(
+        program: &Path,
+        dir: &Path,
+        addr: SocketAddr,
+        settings: &[String],
+        arguments: &[&str],
+    ) -> Result<Self> {
         let log = File::options().create(true).append(true).open(dir.join("log")).context("making the server's log")?;
         let key_file = dir.join("key");
         fs::write(&key_file, KEY).context("writing the server's key")?;
@@ -60,6 +75,7 @@ impl Node {
         for setting in settings {
             command.args(["--set", setting]);
         }
+        command.args(arguments);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         let mut node = Self { child: child.context("starting the server")?, addr };
         let deadline = Instant::now() + START_TIMEOUT;

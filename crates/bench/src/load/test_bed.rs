@@ -4,7 +4,7 @@
 
 use super::{
     backend::Http,
-    clients::{Clients, Report},
+    clients::{Clients, Report, Way},
     fixture::{self, Account},
     node::{Node, free_addr},
 };
@@ -36,6 +36,16 @@ impl TestBed {
     /// Starts a server, makes `accounts` members, connects those that `is_client` names by their number, and waits
     /// until each has a session.
     pub fn start(settings: &[String], accounts: usize, is_client: impl Fn(usize, &Account) -> bool) -> Result<Self> {
+        Self::start_in(settings, accounts, &[Way::PLAIN], is_client)
+    }
+
+    /// The same, with clients that connect in these ways, in turn.
+    pub fn start_in(
+        settings: &[String],
+        accounts: usize,
+        ways: &[Way],
+        is_client: impl Fn(usize, &Account) -> bool,
+    ) -> Result<Self> {
         open_files::raise_limit_for(accounts as u32);
         let dir = tempfile::tempdir().context("making a folder for the bench")?;
         let node = Node::start(dir.path(), free_addr()?, settings)?;
@@ -45,7 +55,7 @@ impl TestBed {
             accounts.into_iter().enumerate().partition(|(index, account)| is_client(*index, account));
         let [accounts, others] = [clients, others].map(|of| of.into_iter().map(|(_, account)| account).collect());
         let begun = Instant::now();
-        let clients = Clients::start(&[node.addr], accounts, begun);
+        let clients = Clients::start_in(&[node.addr], accounts, ways, begun);
         let bed = Self { dir, node, backend, clients, others, speaker, begun };
         bed.wait("READY for all", |clients| clients.ready_count() == clients.count())?;
         Ok(bed)
