@@ -41,8 +41,24 @@ pub fn options(store: &StoreConfig) -> Result<Options<'_>, StoreError> {
 /// # Errors
 /// See `SqliteStore::open` and `PostgresStore::open`.
 pub async fn open(config: &Config, in_use_wait_ms: Option<u32>) -> Result<Arc<dyn Store>, StoreError> {
+    open_as(config, in_use_wait_ms, sqlite_options(config)).await
+}
+
+/// As `open`, of a process that has just closed it: it is not checked, because clients wait.
+///
+/// # Errors
+/// As `open`.
+pub async fn open_after(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    open_as(config, None, SqliteOptions { check_wait_ms: None, ..sqlite_options(config) }).await
+}
+
+async fn open_as(
+    config: &Config,
+    in_use_wait_ms: Option<u32>,
+    sqlite: SqliteOptions,
+) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match options(&config.store)? {
-        Options::Sqlite(dir) => Arc::new(SqliteStore::open(dir, sqlite_options(config)).await?),
+        Options::Sqlite(dir) => Arc::new(SqliteStore::open(dir, sqlite).await?),
         Options::Postgres(mut options) => {
             options.in_use_wait_ms = in_use_wait_ms.unwrap_or(options.in_use_wait_ms);
             if let Some(name) = cluster::name(config) {

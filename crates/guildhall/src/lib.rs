@@ -30,6 +30,7 @@ pub mod open_files;
 pub mod preflight;
 mod secrets;
 mod start_error;
+pub mod takeover;
 pub mod tls;
 pub mod upgrades;
 pub mod watch;

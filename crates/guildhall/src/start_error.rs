@@ -1,6 +1,6 @@
 //! Start errors: why a node does not start.
 
-use crate::{dictionaries::DictionaryError, issuers};
+use crate::{dictionaries::DictionaryError, issuers, takeover::TakeoverError};
 use guildhall_bus::NatsError;
 use guildhall_codec::CodecError;
 use guildhall_http_client::TrustError;
@@ -24,6 +24,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The process that runs passes nothing on.
+    #[error("the node that runs cannot be taken over")]
+    Takeover(#[from] TakeoverError),
     /// The store cannot be opened or read.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
@@ -188,6 +191,7 @@ impl StartError {
             | Self::Bucket(_)
             | Self::ClusterStore
             | Self::Codec(_) => true,
+            Self::Takeover(error) => matches!(error, TakeoverError::Cluster | TakeoverError::NoHandover),
             Self::Listen { .. }
             | Self::Files { .. }
             | Self::Partitions(_)

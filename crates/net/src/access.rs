@@ -13,7 +13,7 @@ use guildhall_codec::Encoding;
 use guildhall_partition::ConnParams;
 use guildhall_stdx::LogGate;
 use hyper::{HeaderMap, header};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     borrow::Cow,
     fmt,
@@ -27,7 +27,7 @@ use std::{
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Capacity of the queue. With lines of about 250 bytes it takes 4 MiB.
@@ -316,6 +316,7 @@ impl Request {
         self.kind = "";
         let encoding = params.map_or(Encoding::Json, |params| params.encoding).name();
         Box::new(WebSocket {
+            is_passed_on: false,
             log: self.log.clone(),
             begun: self.begun,
             address: self.address,
@@ -352,6 +353,8 @@ impl Drop for Request {
 /// A WebSocket connection. Writes its line when it is dropped.
 #[derive(Debug)]
 pub struct WebSocket {
+    /// It goes on in another process, which writes the line.
+    is_passed_on: bool,
     log: Arc<AccessLog>,
     begun: Instant,
     address: IpAddr,
@@ -364,8 +367,47 @@ pub struct WebSocket {
     pub close: Option<(Option<u16>, &'static str)>,
 }
 
+/// Line of a connection that goes on in another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WebSocketSnapshot {
+    age_ms: u64,
+    address: IpAddr,
+    agent: Option<String>,
+}
+
+impl WebSocket {
+    /// The next process writes the line.
+    pub fn pass_on(mut self) -> WebSocketSnapshot {
+        self.is_passed_on = true;
+        WebSocketSnapshot { age_ms: ms_since(self.begun), address: self.address, agent: self.agent.take() }
+    }
+
+    /// A connection that another process has served. It has the encoding and the compression of these names.
+    pub fn adopt(
+        log: Arc<AccessLog>,
+        kept: WebSocketSnapshot,
+        (encoding, compression): (&'static str, &'static str),
+    ) -> Box<Self> {
+        let now = Instant::now();
+        Box::new(Self {
+            is_passed_on: false,
+            log,
+            begun: now.checked_sub(Duration::from_millis(kept.age_ms)).unwrap_or(now),
+            address: kept.address,
+            encoding,
+            compression,
+            agent: kept.agent,
+            user_id: None,
+            close: None,
+        })
+    }
+}
+
 impl Drop for WebSocket {
     fn drop(&mut self) {
+        if self.is_passed_on {
+            return;
+        }
         self.log.write(&Line::WebSocket {
             time: time_of(&self.log),
             kind: "websocket",

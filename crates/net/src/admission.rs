@@ -302,6 +302,17 @@ impl Admission {
         self.state().known.insert(counted_as(socket));
     }
 
+    /// Counts a connection that another process has admitted.
+    pub fn readmit(self: &Arc<Self>, address: IpAddr) -> AddressPermit {
+        self.state().entry(address).conns_count += 1;
+        AddressPermit { admission: self.clone(), address }
+    }
+
+    /// Sockets that have not sent a request yet.
+    pub fn handshakes_count(&self) -> usize {
+        self.state().handshakes.len()
+    }
+
     /// Takes a REST place, when the first request of a socket is no upgrade.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
 pub use guildhall_partition::{HandOver, RecentLoss, ResumeFault, SessionClaim};
+pub use mailbox::{PassedConn, PassedOn, PassedState};
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,
 };

@@ -8,18 +8,25 @@
 //!             on upgrades, one per request of a backend, which waits for the result, one per page of reports of
 //!             sessions and per report of another node, which waits for the answer.
 
-use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
+use crate::{
+    access::{WebSocket, WebSocketSnapshot},
+    admission::AddressPermit,
+    tls::Records,
+    url::Refusal,
+};
 use guildhall_accounting::{Durations, TraceHandle};
 use guildhall_codec::DictionaryUse;
 use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, ExperimentTable, Fetched, HandOver, Leaving, MovingConn, OwnData, Partition,
-    PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
+    Account, AuthFailure, ConnParams, ConnSnapshot, ExperimentTable, Fetched, HandOver, Leaving, MovingConn, OwnData,
+    Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
 };
 use guildhall_stdx::{Now, SlotKey};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -117,12 +124,43 @@ pub enum PartitionCommand {
     FailPendingRestores,
     /// Replaces the limits.
     Limits(Arc<PartitionConfig>),
+    /// Reads no socket while it is frozen.
+    Freeze(bool),
+    /// Exports all sessions that can be resumed, and takes out the connections that can go on in another process. The
+    /// guilds of this node have ended.
+    PassOn { bytes_max: usize, loss: RecentLoss, answer: Sender<PassedOn> },
+    /// Connections of the previous process. Answers with their number.
+    Adopt { conns: Vec<(MovedSocket, ConnSnapshot)>, adopted: Sender<usize> },
     /// Closes all connections, and ends the loop.
     Stop,
     /// Runs a function on the partition.
     Inspect(Box<InspectFn>),
     /// Runs a function on the partition's mirrors, and reports of its sessions.
     Mirrors(Box<MirrorsFn>),
+}
+
+/// Sessions and connections of one partition for the next process.
+#[derive(Debug, Default)]
+pub struct PassedOn {
+    pub over: HandOver,
+    pub conns: Vec<PassedConn>,
+}
+
+/// A connection for the next process. Its socket is closed when it is dropped, if no other process has it.
+#[derive(Debug)]
+pub struct PassedConn {
+    pub stream: std::net::TcpStream,
+    pub state: PassedState,
+}
+
+/// A connection without its socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PassedState {
+    pub conn: ConnSnapshot,
+    /// Address that its limits apply to. None: it has none.
+    pub address: Option<IpAddr>,
+    /// Its line of the access log. None: there is no log.
+    pub access: Option<WebSocketSnapshot>,
 }
 
 /// Counts one connection of the node for as long as it lives.

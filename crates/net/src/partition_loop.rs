@@ -6,10 +6,13 @@
 //!             starves another.
 
 use crate::{
+    admission::AddressPermit,
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer},
     clock::SystemClock,
     loop_timer::{Kind, LoopTimer},
-    mailbox::{GuildMessage, Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
+    mailbox::{
+        GuildMessage, Mailbox, MailboxReceiver, MovedSocket, PartitionCommand, PassedConn, PassedOn, PassedState,
+    },
     refused::Refused,
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
@@ -19,7 +22,7 @@ use crate::{
 use guildhall_accounting::{CanaryAccount, Durations, TraceHandle};
 use guildhall_guild_protocol::{ToGuild, ToRelay};
 use guildhall_model::GuildId;
-use guildhall_partition::{ConnParams, Delivery, HandOver, MovingConn, Output, Partition, RecentLoss};
+use guildhall_partition::{ConnParams, ConnSnapshot, Delivery, HandOver, MovingConn, Output, Partition, RecentLoss};
 use guildhall_stdx::{Instant, Now};
 use std::{
     collections::VecDeque,
@@ -71,6 +74,8 @@ pub struct PartitionLoop {
     /// Messages to guilds whose mailbox was full, oldest first. The limits of this partition's sessions bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub shutdown: Shutdown,
+    /// No socket is read: the process passes its connections on.
+    pub is_frozen: bool,
     /// Time from a guild's `try_send_guild` to the last frame of the message: written, or left to a full socket.
     pub latency: Durations,
     /// Times of `try_send_guild` of the messages that this turn took.
@@ -125,7 +130,9 @@ impl PartitionLoop {
             if self.is_shut_down(now) {
                 return Ok(());
             }
-            self.read_sockets(now, &mut buffer);
+            if !self.is_frozen {
+                self.read_sockets(now, &mut buffer);
+            }
             if self.partition.next_deadline().is_some_and(|at| at <= now.instant) {
                 self.partition.handle_timers(now, &mut self.sockets);
                 self.timer.handled(Kind::TIMERS);
@@ -148,7 +155,8 @@ impl PartitionLoop {
     }
 
     fn timeout(&self, queue: Queue) -> Duration {
-        if queue == Queue::HasMore || self.partition.wants_flush() || !self.sockets.readable.is_empty() {
+        let may_read = !self.is_frozen && !self.sockets.readable.is_empty();
+        if queue == Queue::HasMore || self.partition.wants_flush() || may_read {
             return Duration::ZERO;
         }
         let now = self.clock.now().instant;
@@ -309,7 +317,14 @@ impl PartitionLoop {
             PartitionCommand::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
             PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
             PartitionCommand::Limits(limits) => partition.take_limits(&limits),
+            PartitionCommand::Freeze(is_frozen) => self.is_frozen = is_frozen,
+            PartitionCommand::PassOn { bytes_max, loss, answer } => {
+                reply(&answer, self.pass_on(now, bytes_max, loss));
+            }
+            PartitionCommand::Adopt { conns, adopted } => reply(&adopted, self.adopt(now, conns)),
             PartitionCommand::Stop => {
+                // Clients answer the close frame.
+                self.is_frozen = false;
                 partition.close_all(now, sockets);
                 self.shutdown = Shutdown::Closed(now.instant.after_ms(CLOSING_MS));
             }
@@ -343,11 +358,45 @@ impl PartitionLoop {
         self.partition.handle_transferred(now, conn, &mut self.sockets);
     }
 
-    /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
-    fn hand_over(&mut self, now: Now, bytes_max: usize, loss: RecentLoss) -> HandOver {
+    /// As `hand_over`, with the connections that can go on in the next process.
+    fn pass_on(&mut self, now: Now, bytes_max: usize, loss: RecentLoss) -> PassedOn {
+        self.deliver_rest(now);
+        self.partition.flush(now, &mut self.sockets);
+        let over = self.hand_over(now, bytes_max, loss);
+        let conns = self.partition.hand_over_conns(now, &over, &mut self.sockets);
+        let with_state = |(socket, conn): (MovedSocket, ConnSnapshot)| {
+            let MovedSocket { stream, mut permit, .. } = socket;
+            let address = permit.address.as_ref().map(AddressPermit::address);
+            let access = permit.access.take().map(|access| access.pass_on());
+            PassedConn { stream: stream.into(), state: PassedState { conn, address, access } }
+        };
+        PassedOn { over, conns: self.sockets.take_leaving().into_iter().zip(conns).map(with_state).collect() }
+    }
+
+    /// Connections of the previous process. Returns how many are registered.
+    fn adopt(&mut self, now: Now, conns: Vec<(MovedSocket, ConnSnapshot)>) -> usize {
+        let mut count = 0;
+        for (socket, conn) in conns {
+            if let Err(error) = self.sockets.insert(self.partition.next_conn_key(), socket) {
+                tracing::warn!(%error, "a socket of the previous process could not be registered");
+                continue;
+            }
+            self.partition.adopt_conn(now, &conn, &mut self.sockets);
+            count += 1;
+        }
+        count
+    }
+
+    /// Delivers the last messages of the guilds, which have ended.
+    fn deliver_rest(&mut self, now: Now) {
         while let Some(message) = self.next_guild_message() {
             self.partition.handle_guild(now, message.message, Delivery::AtFlush, &mut self.sockets);
         }
+    }
+
+    /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
+    fn hand_over(&mut self, now: Now, bytes_max: usize, loss: RecentLoss) -> HandOver {
+        self.deliver_rest(now);
         let loss = match self.receiver.has_lost_within(RECENT_LOSS) {
             true => RecentLoss::Possible,
             false => loss,
@@ -500,6 +549,7 @@ mod tests {
                 refused: Arc::new(Refused::new(1)),
                 stalled: VecDeque::new(),
                 shutdown: Shutdown::No,
+                is_frozen: false,
                 latency: Durations::default(),
                 taken_at: Vec::new(),
                 timer: LoopTimer::new(Arc::new(partition_account(0))),

@@ -3,7 +3,7 @@
 //! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
 
 use crate::{
-    access::AccessLog,
+    access::{AccessLog, WebSocket},
     admission::{Admission, AdmissionLimits, Peers},
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer},
     clock::SystemClock,
@@ -11,7 +11,7 @@ use crate::{
     gatekeeper::{IdentifyGate, IdentifyLimits},
     http::{ANSWER_KINDS, FULL_LOG_EVERY_MS, HttpCounters, HttpServer, accept},
     loop_timer::{LoopTimer, partition_account},
-    mailbox::{Mailbox, PartitionCommand, mailbox},
+    mailbox::{ConnPermit, Mailbox, MovedSocket, PartitionCommand, PassedConn, PassedOn, mailbox},
     partition_loop::{PartitionLoop, Shutdown},
     refused::Refused,
     sockets::{Sockets, WAKE},
@@ -19,11 +19,12 @@ use crate::{
 };
 use axum::Router;
 use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAccount, LoopReport, TraceHandle, report};
+use guildhall_codec::{DictionaryUse, Encoding};
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    AuthPurpose, Checked, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving, Partition,
-    PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim,
+    AuthPurpose, Checked, ConnSnapshot, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving,
+    Partition, PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim,
 };
 use guildhall_session::session_home;
 use guildhall_stdx::{LogGate, Now};
@@ -449,6 +450,36 @@ impl Partitions {
         homes.into_iter().filter_map(|index| self.mailboxes.get(index))
     }
 
+    /// Stops reading from clients, or goes on.
+    pub fn freeze(&self, is_frozen: bool) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Freeze(is_frozen)));
+    }
+
+    /// Waits until no client of a frozen node waits for an answer, for at most `patience`.
+    pub async fn settle(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        for partition in 0..self.mailboxes.len() as u16 {
+            while self.look(PartitionId(partition), |_, partition| partition.is_settled()).await == Ok(false)
+                && Instant::now() < deadline
+            {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+            }
+        }
+    }
+
+    /// As `hand_over`, with the connections that can go on in another process. The others get op 7, and end with
+    /// `RunningServer::end`. Waits.
+    #[must_use]
+    pub fn pass_on(&self, bytes_max: usize, loss: RecentLoss) -> Vec<PassedOn> {
+        let bytes_max = bytes_max / self.mailboxes.len().max(1);
+        let (answer, answers) = mpsc::channel();
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(PartitionCommand::PassOn { bytes_max, loss, answer: answer.clone() });
+        }
+        drop(answer);
+        answers.iter().collect()
+    }
+
     /// Waits until the guilds have attached all restored sessions. Sessions that still wait after
     /// `patience` see an outage.
     pub async fn wait_for_restores(&self, patience: Duration) {
@@ -679,6 +710,7 @@ impl Server {
                     refused,
                     stalled,
                     shutdown: Shutdown::No,
+                    is_frozen: false,
                     latency: Durations::default(),
                     taken_at: Vec::new(),
                     timer: LoopTimer::new(account),
@@ -735,6 +767,37 @@ pub struct Starting {
 }
 
 impl Starting {
+    /// Passes connections of the previous process to the partitions of their sessions, which are restored. Returns the
+    /// number of connections that go on. Waits.
+    pub fn adopt(&self, conns: Vec<PassedConn>) -> usize {
+        let mut of_partition: BTreeMap<usize, Vec<(MovedSocket, ConnSnapshot)>> = BTreeMap::new();
+        let count = self.partitions.count();
+        for (place, PassedConn { stream, state }) in conns.into_iter().enumerate() {
+            let home = state.conn.session_id.as_deref().and_then(|id| self.partitions.home_of(id));
+            let index = home.map_or(place % count, PartitionId::index);
+            self.http.conns_count.fetch_add(1, Ordering::Relaxed);
+            let mut permit = ConnPermit::new(self.http.conns_count.clone());
+            permit.address = state.address.map(|address| self.http.admission.readmit(address));
+            permit.access = self.http.access.clone().zip(state.access).map(|(log, access)| {
+                let encoding = if state.conn.is_etf { Encoding::Etf } else { Encoding::Json };
+                WebSocket::adopt(log, access, (encoding.name(), state.conn.compression.name()))
+            });
+            let dictionaries = self.http.dictionaries.current();
+            let known = state.conn.compression.dictionary().and_then(|id| dictionaries.find(id));
+            permit.dictionary = known.map(|known| DictionaryUse::begin(known.dictionary.clone()));
+            let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls: None, permit };
+            of_partition.entry(index).or_default().push((socket, state.conn));
+        }
+        let (adopted, counts) = mpsc::channel();
+        for (index, conns) in of_partition {
+            if let Some(mailbox) = self.partitions.mailboxes.get(index) {
+                mailbox.send(PartitionCommand::Adopt { conns, adopted: adopted.clone() });
+            }
+        }
+        drop(adopted);
+        counts.iter().sum()
+    }
+
     /// Accepts sockets of `listener`. Must be called within a tokio runtime.
     ///
     /// # Errors
@@ -826,6 +889,26 @@ impl RunningServer {
     /// Sets the limits per address.
     pub fn set_admission(&self, limits: AdmissionLimits) {
         self.http.admission.set_limits(limits);
+    }
+
+    /// Accepts no sockets any more: they wait in the kernel, as long as a process has the listener. Waits until those
+    /// that were accepted have sent their request, for at most `ms_max` milliseconds, and then for the answers, for at
+    /// most as long again.
+    pub async fn pause_accepting(&self, ms_max: u64) {
+        self.acceptor.abort();
+        let all_requested = async {
+            while self.http.admission.handshakes_count() > 0 {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(ms_max), all_requested).await;
+        self.end_requests(ms_max).await;
+    }
+
+    /// Accepts sockets again, after `pause_accepting`.
+    pub fn accept_again(&mut self, listener: TcpListener) {
+        self.http.is_ending.send_replace(false);
+        self.acceptor = tokio::spawn(accept(self.http.clone(), listener));
     }
 
     /// Drains with [`DrainPlan::AT_ONCE`].

@@ -83,6 +83,8 @@ pub struct Sockets {
     shortfalls: Vec<(SlotKey, PartialSend)>,
     /// Connections that left for other partitions, in order, until `take_transfers`.
     transfers: Vec<Transfer>,
+    /// Sockets for another process, in the order of `leave`.
+    leaving: Vec<MovedSocket>,
     /// `nanos` counts from here.
     started: Instant,
     /// Time at which a guild handed over the message that is handled now.
@@ -108,6 +110,7 @@ impl Sockets {
             batch_number: 1,
             shortfalls: Vec::new(),
             transfers: Vec::new(),
+            leaving: Vec::new(),
             started: Instant::now(),
             handed_over_at: None,
             watch: WriteWatch::default(),
@@ -139,6 +142,11 @@ impl Sockets {
     /// Returns the connections that moved to other partitions since the last call.
     pub fn take_transfers(&mut self) -> Vec<Transfer> {
         mem::take(&mut self.transfers)
+    }
+
+    /// Returns the sockets that left for another process since the last call.
+    pub fn take_leaving(&mut self) -> Vec<MovedSocket> {
+        mem::take(&mut self.leaving)
     }
 
     /// Removes and returns a socket.
@@ -360,6 +368,17 @@ impl Transport for Sockets {
                 None => socket.stream.shutdown(Shutdown::Write),
             };
         }
+    }
+
+    fn can_leave(&self, conn: SlotKey) -> bool {
+        let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
+        // The keys of TLS stay in this process.
+        socket.is_some_and(|socket| socket.generation == conn.generation && socket.tls.is_none())
+    }
+
+    fn leave(&mut self, conn: SlotKey) {
+        let socket = self.take(conn);
+        self.leaving.extend(socket);
     }
 
     fn drop_conn(&mut self, conn: SlotKey) {

@@ -59,6 +59,8 @@ counters! {
     resumed_total: u64,
     /// Sessions restored from the previous process.
     restored_total: u64,
+    /// Connections that the previous process passed on.
+    adopted_total: u64,
     /// Sessions that other nodes sent here.
     moved_here_total: u64,
     /// Sessions that went to other nodes.

@@ -442,7 +442,7 @@ impl Partition {
         }
     }
 
-    fn arm_heartbeat_timer(&mut self, now: Now, key: SlotKey) {
+    pub(crate) fn arm_heartbeat_timer(&mut self, now: Now, key: SlotKey) {
         let at = now.instant.after_ms(self.core.heartbeat_grace_ms());
         self.core.arm_timer(at, key);
     }
@@ -480,7 +480,7 @@ impl Core {
     }
 
     /// Serves the session until then; none: without an end.
-    fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
+    pub(crate) fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.expires_at = expires_at;
         self.arm_expiry_timer(now, key);

@@ -44,6 +44,7 @@ mod session_table;
 mod sessions;
 mod stream_account;
 mod stream_codec;
+mod takeover;
 mod tap;
 mod timers;
 mod transport;
@@ -79,6 +80,7 @@ pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionGuild, S
 pub use sessions::SessionPage;
 pub use stream_account::Writer;
 pub use stream_codec::{SharedDictionaries, StreamCodec};
+pub use takeover::{CompressionSnapshot, ConnSnapshot};
 pub use tap::{TAPS_MAX, TapFilter, TapMessage, TapReader, TapRule, TapSwitch};
 pub use transport::{
     Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,

@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// Sends the frames that `push` queued, and keeps the bytes that did not fit.
-    fn flush_batch(&mut self, turn: &mut Turn<'_, impl Transport>) {
+    pub(crate) fn flush_batch(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, shortfall) in turn.link.flush_batch() {
             match shortfall {
                 PartialSend::Rest(rest) => {

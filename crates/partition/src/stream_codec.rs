@@ -156,6 +156,15 @@ impl Compressor {
         }
     }
 
+    /// Window of its reader, as the exponent of 2.
+    pub fn window_log(&self) -> u8 {
+        match self {
+            Self::Library(stream) => stream.context.window_log(),
+            Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.window_log(),
+            Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.window_bits(),
+        }
+    }
+
     /// Whether a library context writes it.
     pub fn is_library(&self) -> bool {
         matches!(self, Self::Library(_))
@@ -411,6 +420,41 @@ impl Matchers {
         let stream = SharedStream { format, check, account, moved: None };
         let successor = Some(Successor { stream, audience: MeanAudience::default() });
         Some(Compressor::Library(LibraryStream { context, account, successor }))
+    }
+
+    /// Goes on with a zstd stream that another process has written, at the end of a message. None: its window is
+    /// smaller than a block.
+    pub fn continued_zstd(&mut self, window_log: u8) -> Option<Compressor> {
+        Some(self.continued(Format::Zstd(ZstdStream::continued_within(window_log)?)))
+    }
+
+    /// The same for `zlib-stream`.
+    pub fn continued_zlib(&mut self, window_bits: u8) -> Compressor {
+        self.continued(Format::Deflate(DeflateStream::continued(Container::Zlib, window_bits)))
+    }
+
+    /// The same for permessage-deflate with context takeover.
+    pub fn continued_deflate(&mut self, window_bits: u8) -> Compressor {
+        self.continued(Format::Deflate(DeflateStream::continued(Container::PerMessage, window_bits)))
+    }
+
+    /// As `continued_zlib`, by a context until the stream moves. None: there is no room for one, or the contexts have a
+    /// larger window.
+    pub fn continued_movable_zlib(&mut self, contexts: &ContextPool, window_bits: u8) -> Option<Compressor> {
+        if !self.context_budget.has_cpu() || !contexts.has_movable_room() {
+            return None;
+        }
+        let context = contexts.zlib_continued_movable(window_bits)?;
+        let account = StreamAccount::begin(self.now);
+        let format = Format::Deflate(DeflateStream::continued(Container::Zlib, window_bits));
+        let stream = SharedStream { format, check: None, account, moved: None };
+        let successor = Some(Successor { stream, audience: MeanAudience::default() });
+        Some(Compressor::Library(LibraryStream { context, account, successor }))
+    }
+
+    /// Its reader has read a stream from which a self-check could not begin.
+    fn continued(&self, format: Format) -> Compressor {
+        Compressor::Shared(SharedStream { format, check: None, account: StreamAccount::begin(self.now), moved: None })
     }
 
     /// Shared-match goes on with a stream that has a successor.

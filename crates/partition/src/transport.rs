@@ -134,6 +134,16 @@ pub trait Transport {
         self.drop_conn(conn);
     }
 
+    /// Whether the socket can go on in another process.
+    fn can_leave(&self, _conn: SlotKey) -> bool {
+        false
+    }
+
+    /// Takes the socket out for another process. It must leave its key within this call.
+    fn leave(&mut self, conn: SlotKey) {
+        self.drop_conn(conn);
+    }
+
     /// Half-closes the socket, because nothing more will be sent. Drops further input.
     fn finish(&mut self, conn: SlotKey);
 

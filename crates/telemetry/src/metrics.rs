@@ -350,6 +350,7 @@ impl Snapshot {
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
         out.counter("resumes", "Sessions resumed by RESUME", sum.resumed_total)?;
         out.counter("sessions_restored", "Sessions taken over from the previous process", sum.restored_total)?;
+        out.counter("connections_adopted", "Connections taken over from the previous process", sum.adopted_total)?;
         let refused = &self.resumes_refused;
         out.counters("resumes_refused", "RESUMEs that continued no session", &by_reason(refused))?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;

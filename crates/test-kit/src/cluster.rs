@@ -26,8 +26,8 @@ use guildhall_guild::{
 use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, Fetched, HandOver, Leaving, MovingConn,
-    Output, OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
+    Account, AuthFailure, AuthPurpose, Compression, ConnParams, ConnSnapshot, Delivery, Fetched, HandOver, Leaving,
+    MovingConn, Output, OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
@@ -834,6 +834,44 @@ impl TestCluster {
         }
         self.run_until_idle();
         over
+    }
+
+    /// Ends the process and has another one take over its sessions and connections, with these guilds as the store has
+    /// them. Returns the connections of each partition that go on; the others are closed.
+    pub fn take_over(&mut self, guilds: Vec<Guild>, bytes_max: usize) -> Vec<Vec<ConnSnapshot>> {
+        self.partitions.iter_mut().for_each(|entry| entry.partition.leave_voice());
+        self.run_until_idle();
+        let now = self.clock.now();
+        let mut passed = Vec::new();
+        for TestPartition { partition, link, .. } in &mut self.partitions {
+            partition.flush(now, link);
+            let over = partition.hand_over(now, bytes_max, RecentLoss::None, link);
+            let conns = partition.hand_over_conns(now, &over, link);
+            passed.push((over, conns, link.take_leaving()));
+            partition.close_all(now, link);
+        }
+        self.guilds = guilds.into_iter().map(|guild| (guild.id(), guild)).collect();
+        self.to_guilds.clear();
+        let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
+        for (index, (over, ..)) in passed.iter().enumerate() {
+            self.partitions[index] = TestPartition::new(index as u16, &self.config, &self.gate);
+            self.partitions[index].partition.take_over(now, over, &users);
+        }
+        self.run_until_idle();
+        let mut all = Vec::new();
+        for (index, (_, conns, sockets)) in passed.into_iter().enumerate() {
+            let text = serde_json::to_string(&conns).expect("it is plain data");
+            let conns: Vec<ConnSnapshot> = serde_json::from_str(&text).expect("as it was written");
+            assert_eq!(conns.len(), sockets.len());
+            let TestPartition { partition, link, .. } = &mut self.partitions[index];
+            for (conn, socket) in conns.iter().zip(sockets) {
+                link.insert(partition.next_conn_key(), socket);
+                partition.adopt_conn(now, conn, link);
+            }
+            all.push(conns);
+        }
+        self.run_until_idle();
+        all
     }
 
     /// Sessions that still wait for a guild after a restart receive an outage of it.

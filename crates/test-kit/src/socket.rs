@@ -249,6 +249,8 @@ pub struct FakeLink {
     batches: bool,
     queued: Vec<(SlotKey, Vec<u8>)>,
     transfers: Vec<Transfer>,
+    /// Sockets for another process, in order.
+    leaving: Vec<FakeSocket>,
     /// Every write that was tried, in order.
     writes: Option<Vec<(SlotKey, Vec<u8>)>>,
     /// Calls of `nanos`.
@@ -276,6 +278,11 @@ impl FakeLink {
     /// Takes the recorded writes: the bytes that the server had for each call, in its order.
     pub fn take_writes(&mut self) -> Vec<(SlotKey, Vec<u8>)> {
         self.writes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes the sockets that left for another process since the last call.
+    pub fn take_leaving(&mut self) -> Vec<FakeSocket> {
+        std::mem::take(&mut self.leaving)
     }
 
     fn note_write(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) {
@@ -367,6 +374,14 @@ impl Transport for FakeLink {
     fn transfer(&mut self, key: SlotKey, to: PartitionId, conn: Box<MovingConn>) {
         let socket = self.sockets.remove(&key).expect("a socket moves once");
         self.transfers.push(Transfer { key, to, socket, conn });
+    }
+
+    fn can_leave(&self, conn: SlotKey) -> bool {
+        self.sockets.contains_key(&conn)
+    }
+
+    fn leave(&mut self, conn: SlotKey) {
+        self.leaving.extend(self.sockets.remove(&conn));
     }
 
     fn finish(&mut self, conn: SlotKey) {

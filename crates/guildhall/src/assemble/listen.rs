@@ -1,10 +1,11 @@
 //! Listen: the ports of a node, and the URL that clients are given.
 
-use crate::{open_files::Places, start_error::StartError, tls};
+use crate::{open_files::Places, start_error::StartError, takeover::Listeners, tls};
 use guildhall_settings::{Config, GatewayUrl};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::AsFd as _,
 };
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -27,10 +28,36 @@ pub(super) struct Ports {
 }
 
 impl Ports {
+    /// The listeners, for the process that takes over.
+    pub fn duplicates(&self, config: &Config) -> Result<Listeners, StartError> {
+        let of = |listen, listener: &TcpListener| {
+            let duplicate = listener.as_fd().try_clone_to_owned();
+            duplicate.map_err(|source| StartError::Listen { listen, source })
+        };
+        let listen = config.server.listen;
+        let admin = match (config.server.admin_listen, &self.admin) {
+            (Some(listen), Some((listener, _))) => Some((listen, of(listen, listener)?)),
+            _ => None,
+        };
+        Ok(Listeners { listen, listener: of(listen, &self.listener)?, admin })
+    }
+
     /// Whether nothing says how other machines reach the node: it listens on every address.
     pub fn is_url_local(&self, config: &Config) -> bool {
         config.server.public_url.is_none() && self.local_addr.ip().is_unspecified()
     }
+}
+
+/// The listener that the previous process has passed on.
+pub(super) fn inherited(
+    listen: SocketAddr,
+    listener: std::net::TcpListener,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let opened = listener.set_nonblocking(true).and_then(|()| {
+        let local_addr = listener.local_addr()?;
+        Ok((TcpListener::from_std(listener)?, local_addr))
+    });
+    opened.map_err(|source| StartError::Listen { listen, source })
 }
 
 /// The listener, and its address with the real port.

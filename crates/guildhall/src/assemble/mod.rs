@@ -28,6 +28,7 @@ use crate::{
     open_files, preflight,
     secrets::{random, secret},
     start_error::StartError,
+    takeover::{Inherited, Predecessor, TakeoverError},
     tls,
     upgrades::Upgrades,
     wiring::{NodeUpstream, PartitionSink, peers},
@@ -49,10 +50,11 @@ use guildhall_telemetry::{
     traces::{self, Traces},
 };
 use limits::{audit_keep_ms, node_limits, server_config};
-use listen::{Ports, gateway_url, listen_on};
+use listen::{Ports, gateway_url, inherited, listen_on};
 use running::{AdminListener, Compression, Guards, Live, Stop, Telemetry};
 use sessions::take_over;
 use std::{
+    io, mem,
     net::IpAddr,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -99,9 +101,24 @@ struct Shared {
 /// # Errors
 /// See `StartError`. No part is left running.
 pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
+    start(config, None).await
+}
+
+/// As `assemble`, and takes over the listeners, sessions and connections of the process that runs on the same data
+/// directory. It ends once this one serves.
+///
+/// # Errors
+/// As `assemble`, and `Takeover`. Until the previous process has ended its guilds, it goes on serving.
+pub async fn assemble_over(config: &Config) -> Result<RunningNode, StartError> {
+    let of = config.clone();
+    let predecessor = blocking(move || Predecessor::connect(&of)).await?;
+    start(config, Some(predecessor)).await
+}
+
+async fn start(config: &Config, predecessor: Option<Predecessor>) -> Result<RunningNode, StartError> {
     preflight::check(config)?;
     let mut guards = Guards::default();
-    let (parts, bill_worker) = prepare(config, &mut guards).await?;
+    let (parts, bill_worker, mut inherited) = prepare(config, predecessor, &mut guards).await?;
     start_key_sets(&config.auth, &parts.node, &mut guards)?;
     guards.keep(parts.files.as_ref().map(|files| files.keep_swept(parts.store.clone())));
     let live = live_parts(config, &parts);
@@ -111,6 +128,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     guards.keep(start_pruner(config, &parts));
 
     let Parts { ports, clock, store, shared, server, node, experiments, .. } = parts;
+    let listeners = ports.duplicates(config)?;
     let admin_addr = ports.admin.as_ref().map(|(_, addr)| *addr);
     guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
     set_root_key(&config.auth, &node)?;
@@ -130,7 +148,13 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     take_over(config, server.partitions(), &node).await;
     // The first connection obeys them already.
     guards.keep(Some(experiments.follow().await?));
+    let passed = inherited.as_mut().map(|inherited| mem::take(&mut inherited.conns));
+    let adopted = passed.map(|conns| (conns.len(), server.adopt(conns)));
     let server = server.open(ports.listener).map_err(StartError::Partitions)?;
+    if let (Some(mut inherited), Some((passed, conns))) = (inherited, adopted) {
+        // The previous process may have given up waiting; its connections are here.
+        let _ = inherited.serving(passed, conns);
+    }
 
     let upgrades = start_upgrades(&config.codec, &shared.contexts, server.partitions(), clock);
     if config.codec.upgrades == guildhall_settings::Upgrades::Auto {
@@ -156,17 +180,38 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         compression: Compression { contexts: shared.contexts, upgrades },
         live,
         guards,
+        listeners,
     })
 }
 
-/// Takes the port, opens what the node stores in, and starts its guild workers.
-async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<BillWorker>), StartError> {
-    let ports = open_ports(config, guards)?;
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TakeoverError> + Send + 'static,
+) -> Result<T, TakeoverError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.unwrap_or_else(|panic| Err(TakeoverError::Broken(io::Error::other(panic))))
+}
+
+/// Takes the port, opens what the node stores in, and starts its guild workers. The previous process ends in between.
+async fn prepare(
+    config: &Config,
+    mut predecessor: Option<Predecessor>,
+    guards: &mut Guards,
+) -> Result<(Parts, Option<BillWorker>, Option<Inherited>), StartError> {
+    let ports = open_ports(config, predecessor.as_mut(), guards)?;
     let dictionaries = config.codec.dictionaries_dir.as_deref().map(dictionaries::load).transpose()?;
-    let (store, jwt_secret) = open_store(config, None).await?;
-    guards.keep(database::lock_data_dir(config)?);
     let clock = SystemClock::default();
     let contexts = checked_contexts(&config.codec)?;
+    let inherited = match predecessor {
+        Some(predecessor) => Some(blocking(move || predecessor.wait()).await?),
+        None => None,
+    };
+    let store = match &inherited {
+        Some(_) => database::open_after(config).await?,
+        None => database::open(config, None).await?,
+    };
+    let (store, jwt_secret) = with_secret(config, store).await?;
+    guards.keep(database::lock_data_dir(config)?);
     let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), (&store, clock)).await?;
     let access = open_access_log(config, clock)?;
     let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
@@ -199,10 +244,14 @@ async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<
         (shared.contexts.clone(), streams),
         shared.dictionaries.clone(),
     );
-    Ok((Parts { ports, clock, store, shared, server, files, node, experiments }, bill_worker))
+    Ok((Parts { ports, clock, store, shared, server, files, node, experiments }, bill_worker, inherited))
 }
 
-fn open_ports(config: &Config, guards: &mut Guards) -> Result<Ports, StartError> {
+fn open_ports(
+    config: &Config,
+    mut predecessor: Option<&mut Predecessor>,
+    guards: &mut Guards,
+) -> Result<Ports, StartError> {
     let places = open_files::places(config.server.connections_max, open_files::raise_limit());
     tracing::info!(
         connections_max = places.connections_max,
@@ -210,8 +259,18 @@ fn open_ports(config: &Config, guards: &mut Guards) -> Result<Ports, StartError>
         open_files = places.allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string()),
         "places for sockets"
     );
-    let (listener, local_addr) = listen_on(config.server.listen)?;
-    let admin = config.server.admin_listen.map(listen_on).transpose()?;
+    let listen = config.server.listen;
+    let (listener, local_addr) = match predecessor.as_mut().and_then(|old| old.take_listener(listen)) {
+        Some(listener) => inherited(listen, listener)?,
+        None => listen_on(listen)?,
+    };
+    let admin = match config.server.admin_listen {
+        None => None,
+        Some(listen) => Some(match predecessor.as_mut().and_then(|old| old.take_admin(listen)) {
+            Some(listener) => inherited(listen, listener)?,
+            None => listen_on(listen)?,
+        }),
+    };
     let tls = tls::read(&config.tls)?;
     guards.keep(tls.as_ref().map(tls::Pair::watch));
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
@@ -323,7 +382,10 @@ fn start_upgrades(
 /// # Errors
 /// `Store`, `SecretFile`, `SecretTooShort`, `Randomness`.
 pub async fn open_store(config: &Config, in_use_wait_ms: Option<u32>) -> Result<(Arc<dyn Store>, Vec<u8>), StartError> {
-    let store = database::open(config, in_use_wait_ms).await?;
+    with_secret(config, database::open(config, in_use_wait_ms).await?).await
+}
+
+async fn with_secret(config: &Config, store: Arc<dyn Store>) -> Result<(Arc<dyn Store>, Vec<u8>), StartError> {
     let AuthConfig { jwt_secret, jwt_secret_file, .. } = &config.auth;
     let jwt_secret = match secret("auth.jwt_secret_file", jwt_secret, jwt_secret_file)? {
         Some(secret) => secret.reveal().as_bytes().to_owned(),

@@ -7,13 +7,15 @@
 
 use super::{
     limits::LiveLimits,
-    sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
+    listen::inherited,
+    sessions::{HANDOVER_MS_MAX, HandOverTo, keep_sessions, leave_sessions},
 };
 use crate::{
     cluster::{self, Departures, SessionMirrors},
     database,
     disk::DiskWatch,
     start_error::StartError,
+    takeover::{Door, Listeners, Successor, TakeoverError, machine_ns, notify},
     tls,
     upgrades::{UpgradeStatus, Upgrades},
 };
@@ -30,7 +32,9 @@ use guildhall_telemetry::{
 use std::{
     any::Any,
     future::Future,
+    io,
     net::SocketAddr,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -45,6 +49,11 @@ const DEPARTURE_MS_MAX: u64 = 5_000;
 const PART_MS_MIN: u64 = 1_000;
 /// Part of the time of a stop in which guilds are handed over to other nodes.
 const HANDOFF_PART: u32 = 2;
+
+/// Time for requests to send their head, and as long again for the answers, before connections are passed on.
+const REQUESTS_MS_MAX: u64 = 1_000;
+/// Time in which clients get the answer to an IDENTIFY, a RESUME or a request for members, while no socket is read.
+const SETTLING_MAX: Duration = Duration::from_secs(1);
 
 /// A node that serves.
 pub struct RunningNode {
@@ -70,6 +79,8 @@ pub struct RunningNode {
     pub(super) live: Live,
     pub(super) stop: Stop,
     pub(super) guards: Guards,
+    /// For the process that takes over.
+    pub(super) listeners: Listeners,
 }
 
 /// What reports on the node.
@@ -174,6 +185,11 @@ impl RunningNode {
         self.asked.take()
     }
 
+    /// As before `take_asked`.
+    pub(crate) fn put_asked(&mut self, asked: Option<mpsc::Receiver<Asked>>) {
+        self.asked = asked;
+    }
+
     /// From now on `/readyz` answers 200.
     pub fn set_ready(&self) {
         self.node.membership().iter().for_each(|membership| membership.activate());
@@ -216,6 +232,106 @@ impl RunningNode {
     /// Reopens files that a log rotation may have renamed: the access log.
     pub fn reopen_logs(&self) {
         self.telemetry.access.iter().for_each(|access| access.reopen());
+    }
+
+    /// Opens the socket for processes that take over. None: such a process cannot take over this node, and the log says
+    /// why.
+    pub fn open_door(&self, dir: &Path) -> Option<(Door, mpsc::Receiver<Successor>)> {
+        if self.node.membership().is_some() || self.stop.handover.bytes_max == 0 {
+            return None;
+        }
+        let opened = Door::open(dir, &self.listeners);
+        opened.inspect_err(|error| tracing::warn!(%error, "this node cannot be taken over: restart it instead")).ok()
+    }
+
+    /// Brings the node to the point at which all can be passed on: requests are answered, no client waits for an
+    /// answer, and no socket is read. Returns the time since which none is read.
+    ///
+    /// # Errors
+    /// The other process has ended. This one serves as before.
+    pub async fn freeze_for(&mut self, successor: &Successor) -> Result<u64, StartError> {
+        self.server.pause_accepting(REQUESTS_MS_MAX).await;
+        if successor.is_waiting() {
+            let frozen_at_ns = machine_ns();
+            self.server.partitions().freeze(true);
+            self.server.partitions().settle(SETTLING_MAX).await;
+            if successor.is_waiting() {
+                return Ok(frozen_at_ns);
+            }
+        }
+        self.server.partitions().freeze(false);
+        let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+        let listen = self.listeners.listen;
+        let listener = self.listeners.listener.try_clone().map(std::net::TcpListener::from);
+        let (listener, _) = inherited(listen, listener.map_err(|source| StartError::Listen { listen, source })?)?;
+        self.server.accept_again(listener);
+        Err(TakeoverError::Broken(source).into())
+    }
+
+    /// Passes all on to a process that takes over, after `freeze_for`, and ends.
+    ///
+    /// # Errors
+    /// The other process has failed. The sessions are in the hand-over file, if it has not read it.
+    pub async fn pass_on(self, mut successor: Successor, door: Door, frozen_at_ns: u64) -> anyhow::Result<()> {
+        let Self { node, reports, telemetry, server, store, live, stop, guards, compression, .. } = self;
+        let Telemetry { sampler, traces, access } = telemetry;
+        let deadline = Instant::now() + stop.times.total;
+        let HandOverTo { dir, bytes_max, loss } = stop.handover;
+        drop(sampler);
+        let server = tokio::task::spawn_blocking(move || {
+            // Voice states are in memory; members learn their end while the guilds run.
+            server.partitions().leave_voice();
+            server
+        })
+        .await?;
+        let guilds = in_time(deadline, "the guild workers", node.shut_down()).await.is_some();
+        let loss = if guilds { loss } else { RecentLoss::Possible };
+        let passing = tokio::task::spawn_blocking(move || {
+            let passed = server.partitions().pass_on(bytes_max, loss);
+            let (over, conns): (Vec<_>, Vec<_>) = passed.into_iter().map(|of| (of.over, of.conns)).unzip();
+            keep_sessions(&dir, &over);
+            (server, conns.into_iter().flatten().collect::<Vec<_>>())
+        });
+        let (server, conns) = passing.await?;
+        let _ = in_time(deadline, "the store", store.close()).await;
+        drop((live, guards, compression));
+        let kept = tokio::task::spawn_blocking(move || reports.keep_history());
+        let _ = in_time(deadline, "the history", kept).await;
+        let passed = tokio::task::spawn_blocking(move || {
+            // Until the other process has all of them, they are open here.
+            let passed = successor.pass(&conns, frozen_at_ns);
+            drop(conns);
+            (successor, passed)
+        });
+        let (mut successor, passed) = passed.await?;
+        let ending = tokio::task::spawn_blocking(move || server.end());
+        let served = match passed {
+            Ok(()) => tokio::task::spawn_blocking(move || successor.served()).await?,
+            Err(error) => Err(error),
+        };
+        let _ = in_time(deadline, "the partitions", ending).await;
+        match &served {
+            Ok(served) => {
+                notify(&format!("MAINPID={}", served.pid));
+                door.report(*served);
+                door.leave();
+            }
+            Err(error) => door.report_failure(&format!("the new process failed after this one had ended: {error}")),
+        }
+        if let Some(traces) = traces {
+            traces.end().await;
+        }
+        if let Some(access) = access {
+            let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
+        }
+        let served = served.map_err(|error| anyhow::anyhow!("the process that took over failed: {error}"))?;
+        tracing::info!(
+            pid = served.pid,
+            conns = served.conns,
+            pause_ms = served.pause_ms,
+            "passed on; this process ends"
+        );
+        Ok(())
     }
 
     /// Stops the node: `/readyz` answers 503, then clients are refused, then commands, then sessions are written to the

@@ -3,12 +3,14 @@
 //! Not here    the form of the files: `handover`.
 
 use crate::handover;
+use futures_util::{StreamExt as _, future::ready, stream};
+use guildhall_model::{User, UserId};
 use guildhall_net::{HandOver, Partitions, RecentLoss, RunningServer};
 use guildhall_node::Node;
 use guildhall_settings::Config;
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,6 +19,9 @@ use std::{
 pub(super) const HANDOVER_MS_MAX: u64 = 5_000;
 /// Time for the guilds of restored sessions to load, before the node accepts sockets.
 const RESTORING_MAX: Duration = Duration::from_secs(20);
+
+/// Accounts that are read at the same time.
+const READS_AT_ONCE: usize = 64;
 
 /// Folder of the hand-over, and the limit on its bytes.
 #[derive(Clone, Debug)]
@@ -31,9 +36,14 @@ pub(super) struct HandOverTo {
 pub(super) fn leave_sessions(server: &RunningServer, to: &HandOverTo, sent_back: Vec<HandOver>) {
     let mut over = server.partitions().hand_over(to.bytes_max, to.loss);
     over.extend(sent_back);
+    keep_sessions(&to.dir, &over);
+}
+
+/// Writes the sessions to the file for the next process.
+pub(super) fn keep_sessions(dir: &Path, over: &[HandOver]) {
     let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
     let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
-    match handover::write(&to.dir, &over) {
+    match handover::write(dir, over) {
         Ok(()) => tracing::info!(sessions, left_out, "sessions were handed over"),
         Err(error) => tracing::error!(
             sessions,
@@ -57,17 +67,17 @@ pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &N
             return;
         }
     };
-    let mut users = BTreeMap::new();
-    for user_id in over.iter().flat_map(|over| over.sessions.iter().map(|session| session.user_id)) {
-        if users.contains_key(&user_id) {
-            continue;
-        }
-        match node.user(user_id).await {
-            Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
-            Err(error) => tracing::warn!(%error, "an account cannot be read: its sessions are dropped"),
-        }
-    }
     let begun = Instant::now();
+    let ids: BTreeSet<UserId> = over.iter().flat_map(|over| over.sessions.iter().map(|kept| kept.user_id)).collect();
+    let read = |user_id| async move {
+        let read = node.user(user_id).await;
+        let read = read.inspect_err(|error| {
+            tracing::warn!(%error, "an account cannot be read: its sessions are dropped");
+        });
+        Some((user_id, read.ok()??))
+    };
+    let users: BTreeMap<UserId, Arc<User>> =
+        stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(ready).collect().await;
     let (partitions_of, users) = (partitions.clone(), Arc::new(users));
     let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
     partitions.wait_for_restores(RESTORING_MAX).await;

@@ -29,6 +29,7 @@ mod serve;
 mod shell;
 mod store;
 mod token;
+mod upgrade;
 
 use crate::{config::load, start_error::StartError};
 use clap::{Args, Parser, Subcommand};
@@ -76,6 +77,9 @@ pub enum Command {
     /// Run a node with a simulated community, to try Guildhall out
     #[command(after_long_help = demo::HELP)]
     Demo(demo::DemoArgs),
+    /// Replace a running node by this program, without reconnects
+    #[command(after_long_help = upgrade::HELP)]
+    Upgrade(upgrade::UpgradeArgs),
     /// Create or revoke tokens, while no node runs
     #[command(after_long_help = token::HELP)]
     Token(token::TokenArgs),
@@ -187,6 +191,7 @@ pub async fn run(
     match command {
         Command::Serve(args) => serve::run(args, environment, stop).await,
         Command::Demo(args) => demo::run(args, environment, stop).await,
+        Command::Upgrade(args) => upgrade::run(args, environment).await,
         Command::Token(args) => token::run(args, environment).await,
         Command::Key(args) => key::run(args, environment).await,
         Command::Import(args) => import::run(args, &environment).await,
@@ -274,6 +279,8 @@ mod tests {
         };
         check("guildhall serve", true);
         check("guildhall serve --listen 0.0.0.0:80 --data d --partitions 2 --set limits.write_stall_ms=1000", true);
+        check("guildhall serve --takeover --data d", true);
+        check("guildhall upgrade --data d --config f", true);
         check("guildhall serve --set nonsense", false);
         check("guildhall demo", true);
         check(

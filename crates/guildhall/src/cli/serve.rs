@@ -2,8 +2,9 @@
 
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
-    assemble::{RunningNode, assemble},
+    assemble::{RunningNode, assemble, assemble_over},
     exposure::{Exposed, exposed},
+    takeover::notify,
 };
 use anyhow::anyhow;
 use clap::Args;
@@ -52,6 +53,9 @@ pub struct ServeArgs {
     /// Threads that own connections [default: one per core]
     #[arg(long, value_name = "COUNT")]
     partitions: Option<String>,
+    /// Take over the connections of the node that runs on the data directory, which then ends
+    #[arg(long)]
+    takeover: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -93,13 +97,49 @@ pub(super) async fn run(
         let (path, mode) = (path.display(), format!("{mode:o}"));
         tracing::warn!(setting, %path, mode, "other users can read this file, which has a secret: run chmod go= on it");
     }
-    let mut running = assemble(&loaded.config).await.map_err(|error| start_failure(error.into()))?;
+    let started = match args.takeover {
+        true => assemble_over(&loaded.config).await,
+        false => assemble(&loaded.config).await,
+    };
+    let mut running = started.map_err(|error| start_failure(error.into()))?;
     running.set_ready();
+    let mut door = running.open_door(&loaded.config.store.dir);
     let admin_listen = running.admin_addr.map(tracing::field::display);
     tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");
+    notify("READY=1");
     running.reports.set_settings(&loaded);
-    let failed = run_until(stop, &mut running, &log, (&mut loaded, read), &mut hangups).await;
-    Ok(running.end(failed).await?)
+    let mut stop = pin!(stop);
+    loop {
+        let next = async {
+            match &mut door {
+                Some((_, successors)) => successors.recv().await,
+                None => None,
+            }
+        };
+        let mut successor = None;
+        let ended = async {
+            tokio::select! {
+                () = &mut stop => {}
+                Some(ready) = next => successor = Some(ready),
+            }
+        };
+        let failed = run_until(ended, &mut running, &log, (&mut loaded, &read), &mut hangups).await;
+        let Some(ready) = successor else {
+            notify("STOPPING=1");
+            return Ok(running.end(failed).await?);
+        };
+        match running.freeze_for(&ready).await {
+            Ok(frozen_at_ns) => {
+                let (door, _) = door.expect("it has passed the process on");
+                return Ok(running.pass_on(ready, door, frozen_at_ns).await?);
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the takeover failed; this process goes on");
+                ready.abort("the takeover failed");
+            }
+        }
+    }
 }
 
 /// Reloads the configuration when told to, until the node is to stop. Returns whether a part of it has failed.
@@ -112,21 +152,24 @@ pub(super) async fn run_until(
 ) -> bool {
     let mut asked = running.take_asked();
     let mut stop = pin!(stop);
-    loop {
+    let has_failed = loop {
         tokio::select! {
-            () = &mut stop => return false,
-            () = running.failed() => return true,
+            () = &mut stop => break false,
+            () = running.failed() => break true,
             Some(()) = hangups.recv() => {
                 // The log has the reason.
                 let _ = reload(running, log, loaded, read());
             }
             Some(asked) = next(&mut asked) => match asked {
-                Asked::Drain => return false,
+                Asked::Drain => break false,
                 // An operator who has gone needs no answer.
                 Asked::Reload(answer) => drop(answer.send(reload(running, log, loaded, read()))),
             }
         }
-    }
+    };
+    // The node may go on.
+    running.put_asked(asked);
+    has_failed
 }
 
 /// The next request of an operator.

@@ -45,6 +45,7 @@ mod session_moves;
 mod stalled;
 mod support;
 mod surface;
+mod takeover;
 mod test_node;
 mod tls;
 mod traces;

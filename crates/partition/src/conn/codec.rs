@@ -39,6 +39,10 @@ impl ConnCodec {
         self.encoding
     }
 
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
     /// Name of the compression in logs and `/v1`.
     pub fn name(&self) -> &'static str {
         self.compression.name()

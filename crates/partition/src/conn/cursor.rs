@@ -74,6 +74,11 @@ impl Cursor {
         self.replay_end = Some(seq);
     }
 
+    /// Last seq of the replay. None: the connection did not resume.
+    pub fn replay_end(&self) -> Option<u64> {
+        self.replay_end
+    }
+
     /// Whether a dispatch is part of the replay, which leaves superseded dispatches out.
     pub fn is_replay(&self, seq: u64) -> bool {
         self.replay_end.is_some_and(|end| seq <= end)

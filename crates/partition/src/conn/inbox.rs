@@ -3,6 +3,7 @@
 //! Limits      `PENDING_INPUT_BYTES_MAX` bytes while the token is checked; message sizes and the rate are the
 //!             partition's.
 
+use crate::takeover::history_of;
 use guildhall_codec::InflateHistory;
 use guildhall_session::RateWindow;
 use guildhall_stdx::{Instant, heap};
@@ -45,6 +46,16 @@ impl Inbox {
             last_frame_at: now,
             rate: RateWindow::default(),
         }
+    }
+
+    /// Messages to which the next one may refer, of a connection that another process has served.
+    pub fn restore(&mut self, history: &[u8]) {
+        self.history = history_of(history);
+    }
+
+    /// The incomplete message, as the client sent it.
+    pub fn unfinished(&self) -> Vec<u8> {
+        self.decoder.as_ref().map_or_else(Vec::new, Decoder::unfinished)
     }
 
     /// Takes the decoder out while its messages are handled, which may need the connection.

@@ -8,7 +8,7 @@ use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, TestCluster, id
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
-const ALL: [ClientParams; 14] = [
+pub const ALL: [ClientParams; 14] = [
     ClientParams::JSON,
     ClientParams::ETF,
     ClientParams::JSON.with_compressed_payloads(),

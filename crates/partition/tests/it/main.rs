@@ -33,6 +33,7 @@ mod sent;
 mod slow;
 mod storms;
 mod subscriptions;
+mod takeover;
 mod tap;
 mod threads;
 mod traps;
