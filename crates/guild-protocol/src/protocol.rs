@@ -140,7 +140,7 @@ pub enum ToGuild {
         presence: SessionPresence,
         /// Members for its GUILD_CREATE.
         members: MembersWanted,
-        /// The previous process of the node had the session, with this presence: no watcher has to be notified of it.
+        /// The session's connection goes on from the previous process: its watchers have this presence.
         #[serde(default)]
         is_restored: bool,
     },

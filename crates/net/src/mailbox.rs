@@ -119,7 +119,7 @@ pub enum PartitionCommand {
     /// Exports all sessions that can be resumed. The guilds of this node have ended.
     HandOver { bytes_max: usize, loss: RecentLoss, answer: Sender<HandOver> },
     /// Restores sessions of the previous process, and answers with their number.
-    TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
+    TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, is_quiet: bool, taken: Sender<usize> },
     /// Sends an outage to sessions that still wait for a guild after a restart.
     FailPendingRestores,
     /// Replaces the limits.

@@ -314,7 +314,9 @@ impl PartitionLoop {
             PartitionCommand::HandOver { bytes_max, loss, answer } => {
                 reply(&answer, self.hand_over(now, bytes_max, loss));
             }
-            PartitionCommand::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
+            PartitionCommand::TakeOver { over, users, is_quiet, taken } => {
+                reply(&taken, partition.take_over(now, &over, &users, is_quiet));
+            }
             PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
             PartitionCommand::Limits(limits) => partition.take_limits(&limits),
             PartitionCommand::Freeze(is_frozen) => self.is_frozen = is_frozen,

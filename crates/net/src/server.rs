@@ -360,16 +360,16 @@ impl Partitions {
         answers.iter().collect()
     }
 
-    /// Passes the sessions of the previous process to their partitions. Returns the number of
-    /// restored sessions. Waits.
+    /// Passes the sessions of the previous process to their partitions. `is_quiet`: their connections go on. Returns
+    /// the number of restored sessions. Waits.
     #[must_use]
-    pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>) -> usize {
+    pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>, is_quiet: bool) -> usize {
         let (taken, counts) = mpsc::channel();
         for over in over.into_iter().map(Arc::new) {
             // In a cluster the process before may have had another number, or sessions that came from other nodes.
             for mailbox in self.homes_of(&over) {
                 let (over, users, taken) = (over.clone(), users.clone(), taken.clone());
-                mailbox.send(PartitionCommand::TakeOver { over, users, taken });
+                mailbox.send(PartitionCommand::TakeOver { over, users, is_quiet, taken });
             }
         }
         drop(taken);

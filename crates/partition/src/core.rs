@@ -104,7 +104,7 @@ pub struct Core {
     pub counters: Counters,
     pub sent: SentTable,
     pub sampler: Sampler,
-    /// Sessions of the previous process are attached: their presences are known.
+    /// Sessions whose connections go on are attached: their presences are known.
     pub restores_quietly: bool,
     /// Running experiments; none if there are none.
     pub experiments: Option<Arc<ExperimentTable>>,

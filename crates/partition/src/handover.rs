@@ -134,9 +134,16 @@ impl Partition {
         over
     }
 
-    /// Restores sessions of the previous process whose accounts still exist. Returns their number.
-    pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
-        self.core.restores_quietly = true;
+    /// Restores sessions of the previous process whose accounts still exist. `is_quiet`: no client can have noticed a
+    /// pause, so their presences are not published again. Returns their number.
+    pub fn take_over(
+        &mut self,
+        now: Now,
+        over: &HandOver,
+        users: &BTreeMap<UserId, Arc<User>>,
+        is_quiet: bool,
+    ) -> usize {
+        self.core.restores_quietly = is_quiet;
         let count = self.restore_sessions(now, over, users).len();
         self.core.restores_quietly = false;
         self.core.counters.restored_total += count as u64;

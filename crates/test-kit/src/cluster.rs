@@ -830,7 +830,7 @@ impl TestCluster {
         for (index, over) in over.iter().enumerate() {
             let entry = TestPartition::new(index as u16, &self.config, &self.gate);
             self.partitions[index] = entry;
-            self.partitions[index].partition.take_over(now, over, &users);
+            self.partitions[index].partition.take_over(now, over, &users, false);
         }
         self.run_until_idle();
         over
@@ -855,7 +855,7 @@ impl TestCluster {
         let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
         for (index, (over, ..)) in passed.iter().enumerate() {
             self.partitions[index] = TestPartition::new(index as u16, &self.config, &self.gate);
-            self.partitions[index].partition.take_over(now, over, &users);
+            self.partitions[index].partition.take_over(now, over, &users, true);
         }
         self.run_until_idle();
         let mut all = Vec::new();

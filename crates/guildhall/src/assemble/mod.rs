@@ -145,7 +145,7 @@ async fn start(config: &Config, predecessor: Option<Predecessor>) -> Result<Runn
     let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;
-    take_over(config, server.partitions(), &node).await;
+    take_over(config, server.partitions(), &node, inherited.is_some()).await;
     // The first connection obeys them already.
     guards.keep(Some(experiments.follow().await?));
     let passed = inherited.as_mut().map(|inherited| mem::take(&mut inherited.conns));

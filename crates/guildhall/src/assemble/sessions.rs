@@ -53,8 +53,9 @@ pub(super) fn keep_sessions(dir: &Path, over: &[HandOver]) {
     }
 }
 
-/// Restores the sessions of the previous process, and waits until their guilds have attached them.
-pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
+/// Restores the sessions of the previous process, and waits until their guilds have attached them. `is_quiet`: their
+/// connections go on.
+pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node, is_quiet: bool) {
     let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
     let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
         Ok(None) => return,
@@ -79,7 +80,7 @@ pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &N
     let users: BTreeMap<UserId, Arc<User>> =
         stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(ready).collect().await;
     let (partitions_of, users) = (partitions.clone(), Arc::new(users));
-    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
+    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users, is_quiet)).await.unwrap_or(0);
     partitions.wait_for_restores(RESTORING_MAX).await;
     tracing::info!(
         sessions = taken,

@@ -93,7 +93,7 @@ impl World {
             self.fault_injector.hand_over(side, &mut over);
             let closed_tokens = std::mem::take(&mut self.sides[side].closed_tokens);
             self.sides[side] = Side { closed_tokens, ..self.begun_with.side(side) };
-            self.sides[side].partition.take_over(now, &over, &users);
+            self.sides[side].partition.take_over(now, &over, &users, false);
         }
         let partitions: Vec<_> = self.sides.iter().map(|side| &side.partition).collect();
         self.checker.restored(now, &partitions, &ids)?;
