@@ -12,7 +12,7 @@ LOWER, HIGHER = "lower", "higher"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One figure: what was published, and where ours is in the result."""
+    """One figure: the published one, and the place of ours in the result."""
 
     label: str
     find: Callable
@@ -29,12 +29,14 @@ class Experiment:
 
     name: str
     title: str
-    # What is measured, and in what ours differs from the published experiment.
+    # The measurement, and its differences from the published experiment.
     text: str
-    command: tuple
+    # Arguments of guildhall-bench.
+    arguments: tuple
     rows: tuple
     # Returns a plot as SVG, of the result.
     plot: Callable | None = None
+    counts_allocations: bool = False
 
 
 def step(name):
@@ -87,10 +89,10 @@ def experiments(plots):
         Experiment(
             "waterfall",
             "Bytes of whole sessions: −40 % published",
-            "Sittings of four personas, whose habits were chosen so that the shares before the change are those that "
-            "were published; the shares after it follow. READY and TYPING_START alone are compressed by themselves, as "
+            "Sittings of four personas. Their rates were chosen so that the shares before the change are those that were "
+            "published; the shares after it follow. READY and TYPING_START alone are compressed by themselves, as "
             "in the published trial of dictionaries.",
-            ("guildhall-bench", "waterfall", "--json"),
+            ("waterfall", "--json"),
             (
                 Row("saved by zstd and passive V2", lambda r: step("zstd, V2")(r)["saved"], "%", 40, HIGHER),
                 Row("saved, with a window of 1 MiB", lambda r: step("window of 1 MiB")(r)["saved"], "%", None, HIGHER),
@@ -116,7 +118,7 @@ def experiments(plots):
             "Size and time by codec: ratio 6 of zlib, almost 10 of zstd published",
             "One connection, the events of twelve guilds. Published times are per unit and of another machine, so only "
             "their ratio is compared.",
-            ("guildhall-bench", "codec", "--traffic", "session", "--connections", "1", "--mode",
+            ("codec", "--traffic", "session", "--connections", "1", "--mode",
              "plain,zlib_classic,zstd_classic,zstd_classic_dict,zstd_3,zstd-once:level=3,shared_zlib,shared_zstd", "--json"),
             (
                 Row("ratio of zlib", mode("zlib_classic", "ratio"), "×", 6, HIGHER),
@@ -139,9 +141,9 @@ def experiments(plots):
         Experiment(
             "upgrades",
             "Larger contexts off-peak: 70 % hoped for, 30 % published",
-            "A simulated day with the node's own loop: with contexts in slabs, whose memory goes back to the system, and "
+            "A simulated day with the node's own loop: with contexts in slabs, which give memory back to the system, and "
             "with an allocator that keeps it. The memory is a model.",
-            ("guildhall-bench", "upgrades", "--json"),
+            ("upgrades", "--json"),
             (
                 Row("upgraded off-peak", lambda r: 100 * r["slabs"]["off_peak_upgraded"], "%", 30, HIGHER),
                 Row("upgraded over the day", lambda r: 100 * r["slabs"]["day_upgraded"], "%"),
@@ -156,7 +158,7 @@ def experiments(plots):
             "A broadcast, compressed once: 30,007 to 21 allocations published",
             "10,000 connections with permessage-deflate: compressed by each, against one prepared frame. Allocations are "
             "counted per broadcast.",
-            ("guildhall-bench+count-allocations", "broadcast", "--connections", "10000", "--json"),
+            ("broadcast", "--connections", "10000", "--json"),
             (
                 Row("allocations, prepared", of_mode(10_000, "prepared", "allocations_per_broadcast"), "", 21, LOWER),
                 Row("compressions, prepared", of_mode(10_000, "prepared", "compressions_per_broadcast"), "", 1, LOWER),
@@ -167,12 +169,13 @@ def experiments(plots):
                     lambda r: of_mode(10_000, "prepared", "cpu_us_per_delivery")(r)
                     / of_mode(10_000, "per_connection", "cpu_us_per_delivery")(r), "×"),
             ),
+            counts_allocations=True,
         ),
         Experiment(
             "fanout",
             "Passive sessions: nine links of ten published",
             "One guild with 100,000 sessions, in one process and without sockets, nine tenths of them passive.",
-            ("guildhall-bench", "fanout", "--sessions", "100000", "--members", "200000", "--passive", "0.9", "--events",
+            ("fanout", "--sessions", "100000", "--members", "200000", "--passive", "0.9", "--events",
              "1500", "--rate", "50", "--json"),
             (
                 Row("passive", lambda r: 100 * r["passive"], "%", 90),
@@ -185,7 +188,7 @@ def experiments(plots):
             "fanout-active",
             "The same with all sessions active",
             "What passive sessions save.",
-            ("guildhall-bench", "fanout", "--sessions", "100000", "--members", "200000", "--passive", "0", "--events",
+            ("fanout", "--sessions", "100000", "--members", "200000", "--passive", "0", "--events",
              "150", "--json"),
             (
                 Row("CPU per event", lambda r: r["cpu_us_per_event"] / 1000, "ms"),
@@ -197,7 +200,7 @@ def experiments(plots):
             "A guild of a million members: what holds it up",
             "Operations of the guild's own loop. Published is the method (a member table that workers read, so that no "
             "scan is in the loop), not figures.",
-            ("guildhall-bench", "guild", "--members", "1000000", "--json"),
+            ("guild", "--members", "1000000", "--json"),
             (
                 Row("memory of a member", lambda r: r["bytes_per_member"], "bytes"),
                 Row("the slowest operation, p99", lambda r: max(each["p99_us"] for each in r["operations"]) / 1000, "ms"),
@@ -209,7 +212,7 @@ def experiments(plots):
             "A guild moves to another node: minutes of stall published, then none",
             "100,000 members, 10,000 sessions, 50 messages a second, two nodes in one process. Frozen: how long requests "
             "wait.",
-            ("guildhall-bench", "handoff", "--members", "100000", "--sessions", "10000", "--rate", "50", "--json"),
+            ("handoff", "--members", "100000", "--sessions", "10000", "--rate", "50", "--json"),
             (
                 Row("frozen, median", lambda r: r["frozen_ms"]["p50"], "ms", "minutes, then none"),
                 Row("frozen, longest", lambda r: r["frozen_ms"]["max"], "ms"),

@@ -1,4 +1,4 @@
-"""The report as Markdown and as one HTML file. What is worse than published comes first in both."""
+"""The report as Markdown and as one HTML file. Figures that are worse than published come first."""
 from html import escape
 
 from experiments import LOWER
@@ -6,7 +6,7 @@ from experiments import LOWER
 INTRODUCTION = (
     "Published figures of the systems that Guildhall learned from, and the same experiments done by Guildhall's benches. "
     "Ratios and bytes carry over to other machines; times do not. A figure is judged only where both sides measured the "
-    "same thing on comparable traffic."
+    "same quantity on comparable traffic."
 )
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1d21; --soft: #5f636d; --back: #fff; --line: #d9dce3; --bar: #a9b4c8; --own: #3563c9;

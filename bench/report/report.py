@@ -41,7 +41,7 @@ def commit():
 
 
 def machine():
-    """What the figures depend on."""
+    """Processor and system: times depend on them."""
     model = "unknown processor"
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -50,38 +50,22 @@ def machine():
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
 
 
-def program(name):
-    """The bench, or the one that counts allocations. Each is built once."""
-    plain, _, feature = name.partition("+")
-    if not feature:
-        return TARGET / "release" / plain
-    # Another file, so that the next build of the plain one has nothing to do again.
-    folder = TARGET / "report-build"
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
-    build = ["cargo", "build", "--release", "--locked", "-p", "guildhall-bench", "--features", feature]
-    counted = folder / f"{plain}-{feature}"
-    stamp = folder / f"{plain}-{feature}.commit"
-    if not (counted.exists() and stamp.exists() and stamp.read_text() == commit()):
-        folder.mkdir(parents=True, exist_ok=True)
-        plain_program = TARGET / "release" / plain
-        before = plain_program.read_bytes() if plain_program.exists() else None
-        subprocess.run(build, check=True, cwd=ROOT, env=environment)
-        counted.write_bytes(plain_program.read_bytes())
-        counted.chmod(0o755)
-        stamp.write_text(commit())
-        if before:
-            plain_program.write_bytes(before)
-    return counted
+def build(experiment):
+    """Builds the bench as the experiment needs it. Cargo keeps the builds of both forms, so a repetition takes a second."""
+    counts = ",guildhall-bench/count-allocations" if experiment.counts_allocations else ""
+    packages = ("-p", "guildhall", "-p", "guildhall-bench")
+    features = f"guildhall/jemalloc,guildhall-bench/jemalloc{counts}"
+    command = ("cargo", "build", "--release", "--locked", "--quiet", *packages, "--features", features)
+    subprocess.run(command, check=True, cwd=ROOT)
+    return TARGET / "release" / "guildhall-bench"
 
 
 def shown(experiment):
     """The command as a person would type it."""
-    name, *arguments = experiment.command
-    plain, _, feature = name.partition("+")
-    if feature:
-        start = f"cargo run --release -p {plain} --features {feature} --"
-        return " ".join([start, *map(shlex.quote, arguments)])
-    return shlex.join([plain, *arguments])
+    start = "guildhall-bench"
+    if experiment.counts_allocations:
+        start = "cargo run --release -p guildhall-bench --features count-allocations --"
+    return f"{start} {shlex.join(experiment.arguments)}"
 
 
 def kept(experiment):
@@ -91,8 +75,8 @@ def kept(experiment):
 
 def run(experiment, chat):
     """Runs an experiment, and keeps its result."""
-    command = [program(experiment.command[0]), *experiment.command[1:]]
-    if chat and experiment.command[1] in ("waterfall", "codec"):
+    command = [build(experiment), *experiment.arguments]
+    if chat and experiment.arguments[0] in ("waterfall", "codec"):
         command += ["--chat", chat]
     started = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)

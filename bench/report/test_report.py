@@ -12,7 +12,7 @@ def kept(result):
 
 
 EXPERIMENT = Experiment(
-    "x", "Title <x>", "Text.", ("bench", "x"),
+    "x", "Title <x>", "Text.", ("x",),
     (
         Row("fewer is better", lambda r: r["a"], "bytes", 10, LOWER),
         Row("more is better", lambda r: r["b"], "%", 40, HIGHER),

@@ -40,7 +40,7 @@ class Fault:
 
 
 UPGRADE, ROLL_BACK = "upgrade", "roll back"
-# What happens to each node in turn: with one program, and with programs of two releases.
+# Events of each node in turn: with one program, and with programs of two releases.
 IN_TURN = ("quiet", "kill", "drain")
 ROLLING = ("quiet", UPGRADE, "kill", "drain", ROLL_BACK)
 

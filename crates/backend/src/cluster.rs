@@ -161,7 +161,7 @@ struct LeaveBody {
     to: u8,
     /// Why it moves, as a clause.
     reason: String,
-    /// What is done now: `members`, `sessions` and `changes` are sent while the guild works on. Then requests wait:
+    /// The step under way: `members`, `sessions` and `changes` are sent while the guild works on. Then requests wait:
     /// `freeze` until the last changes are there, `record` until the lease store names the next owner, `serve` until it
     /// serves the guild.
     step: &'static str,

@@ -67,7 +67,7 @@ enum Compression {
 const COMPRESSIONS: [Compression; 4] =
     [Compression::Plain, Compression::ZlibStream, Compression::ZstdStream, Compression::SharedMatch];
 
-/// What one way to send a document costs.
+/// Cost of one way to send a document.
 #[derive(Debug, Serialize)]
 struct Row {
     document_bytes: usize,
@@ -206,7 +206,7 @@ fn word(chance: &mut Rng, length: usize) -> String {
     (0..length).map(|_| char::from(b'a' + chance.below(26) as u8)).collect()
 }
 
-/// A message of somebody who talks.
+/// A chat message.
 fn talk(chance: &mut Rng) -> Vec<u8> {
     let mut text = String::new();
     while text.len() < OTHER_BYTES - 80 {

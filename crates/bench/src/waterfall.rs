@@ -23,9 +23,9 @@ const PUBLISHED_BEFORE: [(&str, f64); 5] = [
 ];
 const PUBLISHED_AFTER: [(&str, f64); 4] =
     [("MESSAGE_CREATE", 28.3), ("READY", 21.9), ("GUILD_MEMBER_LIST_UPDATE", 10.2), ("PASSIVE_UPDATE_V2", 4.7)];
-/// What the change saved, percent.
+/// Bytes saved by the change, percent.
 const PUBLISHED_SAVED: f64 = 40.0;
-/// The step that stands for the published change.
+/// Index of the step with the published change.
 const PUBLISHED_STEP: usize = 2;
 /// The dictionary learns from other sittings.
 const TRAINING_SEED: u64 = 1 << 40;
@@ -176,7 +176,7 @@ pub fn run(args: &WaterfallArgs) -> Result<()> {
     crate::report(args.json, &result, print_tables)
 }
 
-/// What the client receives, with both forms of passive updates.
+/// Dispatches to the client, with both forms of passive updates.
 fn sitting(persona: Persona, seed: u64, chat: &Chat) -> impl Iterator<Item = Event> {
     Traffic::sitting(persona, seed, chat.clone()).take_while(move |event| event.at_ms < persona.length_ms())
 }

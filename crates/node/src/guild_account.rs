@@ -212,7 +212,7 @@ impl LoadedGuilds<'_> {
             let bytes = guild.members_count() as u64;
             Some(GuildLoad { guild_id, busy: share(busy_ns, elapsed), bytes, arrived_ms: None })
         };
-        // Members stand for bytes until these are read, of few.
+        // `bytes` is the number of members until the bytes of the chosen guilds are read.
         let mut guilds = largest(self.movable().filter_map(load).collect(), max);
         for load in &mut guilds {
             let guild = self.hosts.get(&load.guild_id).and_then(GuildHost::guild);

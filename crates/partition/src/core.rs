@@ -104,8 +104,6 @@ pub struct Core {
     pub counters: Counters,
     pub sent: SentTable,
     pub sampler: Sampler,
-    /// Sessions whose connections go on are attached: their presences are known.
-    pub restores_quietly: bool,
     /// Running experiments; none if there are none.
     pub experiments: Option<Arc<ExperimentTable>>,
 }
@@ -141,7 +139,6 @@ impl Core {
             counters: Counters::default(),
             sent: SentTable::default(),
             sampler: Sampler::default(),
-            restores_quietly: false,
             experiments: None,
         }
     }

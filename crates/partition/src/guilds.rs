@@ -116,14 +116,15 @@ impl Partition {
                 if let Some(pending_ready) = &mut session.pending_ready {
                     pending_ready.waiting_count += 1;
                 }
-                self.attach(key, guild_id);
+                self.attach(key, guild_id, false);
             }
         }
     }
 
-    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet.
-    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId) {
-        let Core { sessions, outputs, config, restores_quietly, .. } = &mut self.core;
+    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. `is_quiet`: the
+    /// watchers of a session that was inside have its presence.
+    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, is_quiet: bool) {
+        let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
         let (relays, last_epoch) = self.relays.of_guild_mut(guild_id);
         let index = relay_with_room(relays, config.sessions_per_relay_max);
@@ -147,7 +148,7 @@ impl Partition {
             guild.relay = index;
         }
         outputs.extend(
-            attach_message(session, config.partition, guild_id, *restores_quietly)
+            attach_message(session, config.partition, guild_id, is_quiet)
                 .map(|attach| Output::ToGuild(guild_id, attach)),
         );
     }
@@ -244,7 +245,7 @@ fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
 }
 
 /// Request of a session to be attached to a guild.
-fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, is_restored: bool) -> Option<ToGuild> {
+fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, is_quiet: bool) -> Option<ToGuild> {
     Some(ToGuild::Attach {
         session: session.key_in(partition, guild_id)?,
         session_id: session.id.clone(),
@@ -252,7 +253,7 @@ fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, 
         kind: session.kind(),
         presence: session.profile.presence.clone(),
         members: session.members_wanted(),
-        is_restored: is_restored && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
+        is_restored: is_quiet && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
     })
 }
 

@@ -143,20 +143,20 @@ impl Partition {
         users: &BTreeMap<UserId, Arc<User>>,
         is_quiet: bool,
     ) -> usize {
-        self.core.restores_quietly = is_quiet;
-        let count = self.restore_sessions(now, over, users).len();
-        self.core.restores_quietly = false;
+        let count = self.restore_sessions(now, over, users, is_quiet).len();
         self.core.counters.restored_total += count as u64;
         count
     }
 
     /// Restores the sessions of a hand-over with their home in this partition and their account among `users`. Their
-    /// guilds are about to attach them. Returns their keys, and their places among the sessions of the hand-over.
+    /// guilds are about to attach them; `is_quiet`: without events of their presences. Returns their keys, and their
+    /// places among the sessions of the hand-over.
     pub(crate) fn restore_sessions(
         &mut self,
         now: Now,
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
+        is_quiet: bool,
     ) -> Vec<(SlotKey, usize)> {
         // One log for all sessions. It is freed with the last session that refers to it.
         let log = SharedLog::new();
@@ -199,7 +199,7 @@ impl Partition {
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
-            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id));
+            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id, is_quiet));
             restored.push((key, place));
         }
         restored

@@ -211,7 +211,7 @@ impl Partition {
         self.arm_heartbeat_timer(turn.now, key);
         self.say_ready(turn, slot, guilds.len());
         for guild_id in guilds {
-            self.attach(slot, guild_id);
+            self.attach(slot, guild_id, false);
         }
     }
 

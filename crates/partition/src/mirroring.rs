@@ -107,7 +107,7 @@ struct Listed {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Mirroring {
-    /// By slot.
+    /// Indexed by slot.
     states: Vec<State>,
     listed: HashMap<SlotKey, Listed>,
     /// Holders, and keys of sessions that they have no longer to hold.
@@ -173,7 +173,7 @@ impl Mirroring {
         let floor = listed.floor;
         listed.events.retain(|(at, seq, _)| *seq > floor || now.ms_since(*at) <= KEPT_MS);
         let events = listed.events.iter().map(|(_, seq, mark)| (*seq, *mark)).collect();
-        // Without events it says no more than the replay buffer does.
+        // Without events the entry equals the replay buffer.
         if listed.events.is_empty() && floor == acknowledged {
             self.listed.remove(&session.key);
         }

@@ -288,7 +288,8 @@ impl Partition {
         let restored = arrived.and_then(|over| {
             self.core.check_mirrored(turn.now.instant, &over, &user)?;
             let users = BTreeMap::from([(user_id, user)]);
-            let (session, place) = self.restore_sessions(turn.now, &over, &users).pop().ok_or(ResumeFault::Move)?;
+            let (session, place) =
+                self.restore_sessions(turn.now, &over, &users, false).pop().ok_or(ResumeFault::Move)?;
             self.welcome(turn, session, &over.sessions[place], conn);
             Ok(())
         });
@@ -318,7 +319,7 @@ impl Partition {
         link: &mut impl Transport,
     ) -> usize {
         self.turn(now, link, |partition, turn| {
-            let restored = partition.restore_sessions(turn.now, over, users);
+            let restored = partition.restore_sessions(turn.now, over, users, false);
             for (session, place) in &restored {
                 partition.welcome(turn, *session, &over.sessions[*place], None);
             }

@@ -3,9 +3,9 @@
 //! Owns        `ConnSnapshot`, a connection without its socket and session, in a form that serialises.
 //! Doors       of the process that ends: `is_settled`, then `hand_over_conns` right behind `hand_over`. Of the next
 //!             one: `adopt_conn`, once the guilds have attached the restored sessions.
-//! Invariants  V1 the bytes that a client receives are one WebSocket stream: what was begun is finished, and nothing is
-//!             sent twice. V2 the compressed stream goes on in the same format, from the border of a message, and
-//!             refers to nothing before it. V3 a connection whose session or state cannot go on stays behind and is
+//! Invariants  V1 the bytes that a client receives are one WebSocket stream: a frame that was begun is finished, and
+//!             none is sent twice. V2 the compressed stream goes on in the same format, from the border of a message,
+//!             and refers to nothing before it. V3 a connection whose session or state cannot go on stays behind and is
 //!             closed with a code after which clients resume. (tests `tests/it/takeover.rs`)
 //! Limits      per connection: an unfinished message of its client, one write, `CONTROL_MAX` control messages, and the
 //!             window of its client's compression.
@@ -284,8 +284,8 @@ impl Core {
         })
     }
 
-    /// Brings the connection to the border of a frame (V1): what was begun, and what waits outside the sequence, is
-    /// among its unsent bytes. None: that is not possible, and nothing further may be sent.
+    /// Brings the connection to the border of a frame (V1): the frame that was begun, and frames outside the
+    /// sequence, are among its unsent bytes. None: that is not possible, and nothing further may be sent.
     fn finish_frames(&mut self, now: Now, key: SlotKey) -> Option<()> {
         let is_mid_frame = self.conns.get(key)?.cursor.is_mid_frame();
         self.keep_partial_frame(key);

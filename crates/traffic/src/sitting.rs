@@ -1,4 +1,4 @@
-//! Sittings: what one account's client receives from READY until it is closed, by the habits of its user.
+//! Sittings: dispatches to one account's client from READY until it is closed, by the habits of its user.
 //!
 //! Owns        [`Persona`] and the four personas; the course of a sitting.
 //! Doors       `Traffic::sitting`. Both forms of a passive update are generated, one after the other: a client receives
@@ -15,7 +15,7 @@
 
 use crate::guild::Size;
 
-/// What a user does, in one sitting of a client.
+/// Habits of a user, in one sitting of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Persona {
     /// Its name in reports.

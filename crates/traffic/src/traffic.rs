@@ -114,6 +114,15 @@ impl Traffic {
     /// Traffic with the message texts of `chat`.
     #[must_use]
     pub fn new(params: Params, chat: Chat) -> Self {
+        let sizes: &[Size] = match params.kind {
+            Kind::Channel => &[CHANNEL_SIZE],
+            Kind::Session => &SIZES,
+            Kind::Node => &[],
+        };
+        Self::with_guilds(params, sizes, chat)
+    }
+
+    fn with_guilds(params: Params, sizes: &[Size], chat: Chat) -> Self {
         let mut rng = Rng::new(params.seed ^ 0x7472_6166_6669_6300);
         let now = Timestamp(START_MS);
         let node = (params.kind == Kind::Node).then(|| Box::new(Node::new(params.seed, params.sessions)));
@@ -125,11 +134,6 @@ impl Traffic {
             people::user(&mut rng, UserId::new(id.get() | 0x1_2345))
         };
         let accounts: Vec<Arc<User>> = (0..count).map(account).collect();
-        let sizes: &[Size] = match params.kind {
-            Kind::Channel => &[CHANNEL_SIZE],
-            Kind::Session => &SIZES,
-            Kind::Node => &[],
-        };
         let of = From::Some(&accounts);
         let guilds = (0..).zip(sizes).map(|(n, size)| GuildState::new(&mut rng, n, *size, of, now)).collect();
         let busiest = match &node {
@@ -158,18 +162,11 @@ impl Traffic {
     /// Dispatches to one client of this persona from READY on, without an end: see [`Persona::length_ms`].
     #[must_use]
     pub fn sitting(persona: Persona, seed: u64, chat: Chat) -> Self {
-        let mut traffic = Self::new(Params { kind: Kind::Session, seed, sessions: 0 }, chat);
-        let Self { rng, ids, .. } = &mut traffic;
-        let now = Timestamp(START_MS);
-        let accounts: Vec<Arc<User>> = (0..ACCOUNTS).map(|_| people::user(rng, ids.next(now))).collect();
-        let of = From::Some(&accounts);
-        let mut guilds: Vec<GuildState> =
-            (0..).zip(persona.sizes()).map(|(n, size)| GuildState::new(rng, n, size, of, now)).collect();
-        for guild in &mut guilds {
-            guild.fill_newest(rng, now);
-        }
-        traffic.busiest = people::Zipf::new(guilds.len());
-        traffic.guilds = guilds;
+        let params = Params { kind: Kind::Session, seed, sessions: 0 };
+        let mut traffic = Self::with_guilds(params, &persona.sizes(), chat);
+        let now = traffic.now();
+        let Self { rng, guilds, .. } = &mut traffic;
+        guilds.iter_mut().for_each(|guild| guild.fill_newest(rng, now));
         traffic.sitting = Some(Box::new(Sitting::new(persona)));
         traffic.within = Within::Public;
         traffic

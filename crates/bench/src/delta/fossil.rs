@@ -133,7 +133,7 @@ fn checksum(text: &[u8]) -> u32 {
     })
 }
 
-/// The target.
+/// Computes the target that the delta makes of `source`.
 ///
 /// # Errors
 /// When the delta is malformed, or of another source.

@@ -1,8 +1,8 @@
 //! Load: benches against a real server process, `guildhall serve`, driven from outside by its own API and real clients.
 //!
-//! Owns        `guildhall-bench hostile`, `drain`, `takeover`, `import` and `cluster`, and what they share: the process
-//!             (`node`), the backend API as they ask it (`backend`), clients that behave (`clients`), both together
-//!             (`test_bed`), and curves (`curve`).
+//! Owns        `guildhall-bench hostile`, `drain`, `takeover`, `import` and `cluster`, and their common parts: the
+//!             process (`node`), requests of the backend API (`backend`), clients that behave (`clients`), both
+//!             together (`test_bed`), and curves (`curve`).
 //! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told
 //!             twice. What depends on the machine is printed.
 

@@ -1,4 +1,4 @@
-//! Moves for load: a model of nodes with workers and guilds, whose loads are measured with noise.
+//! Moves for load: a model of nodes with workers and guilds, and measurements of their loads with noise.
 
 use guildhall_cluster::{
     BalanceLimits, BalanceMove, BalanceReason, Balancer, GuildLoad, GuildLoads, Incarnation, NodeLoad, NodeNumber,
@@ -9,7 +9,7 @@ use guildhall_stdx::{Instant, Rng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const LOOK_EVERY_MS: u64 = 15_000;
-/// Reports are averages over so many looks.
+/// Number of looks that a report averages.
 const AVERAGED: usize = 4;
 const HOUR: u64 = 3_600_000;
 const GB: u64 = 1_000_000_000;
@@ -236,7 +236,7 @@ fn b2_noise_below_the_margin_moves_no_guild_back() {
 }
 
 #[test]
-fn b1_b3_whatever_the_noise_moves_are_few_and_guilds_stay_for_an_hour() {
+fn b1_b3_with_noise_moves_are_few_and_guilds_stay_for_an_hour() {
     for seed in 0..40 {
         let mut site = uneven(seed);
         site.noise = 400;
@@ -298,7 +298,7 @@ fn a_node_with_a_larger_weight_gets_and_keeps_more() {
     };
     let (even, uneven) = (share(1), share(3));
     assert!(even.0.abs_diff(even.1) <= 200, "{even:?}");
-    assert!(2 * uneven.1 > 3 * uneven.0, "twice as much, but for the gap: {uneven:?}");
+    assert!(2 * uneven.1 > 3 * uneven.0, "twice as much, less the gap: {uneven:?}");
     assert!(uneven.1 <= 700, "a worker has room left: {uneven:?}");
     // The larger node is not relieved while it has less for its weight.
     let mut site = Site::with(1, &[(1, 1), (3, 1)], limits);

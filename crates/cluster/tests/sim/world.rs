@@ -681,7 +681,8 @@ impl World {
         let (guild_idle_ms, owner_idle_ms) =
             if rng.chance(0.7) { (rng.below(60), rng.below(60)) } else { (2_000, 2_000) };
         let has_handoffs = rng.chance(0.6) || sabotage.needs_handoffs();
-        // By numbers of its own, and not beside faults in other mechanisms: these are noticed at known seeds.
+        // Its own generator, and no balance beside planted faults of other mechanisms, keep the seeds
+        // that notice these.
         let mut of_loads = Rng::new(!seed);
         let has_balance = match sabotage {
             InjectedFault::None => has_handoffs && of_loads.chance(0.5),

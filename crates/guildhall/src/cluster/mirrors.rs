@@ -4,7 +4,7 @@
 //!             given away, and the wait of a node that was without a lease.
 //! Invariants  W1 a mirror is given once, and only if no member has the membership that reported it. W2 a node that was
 //!             without a lease ends the sessions whose mirrors were given away, before it resumes or releases one; the
-//!             other nodes drop their mirrors of its sessions when it asks. (tests
+//!             other nodes drop their mirrors of its sessions at its request. (tests
 //!             `guildhall/tests/it/session_mirrors.rs`)
 //! Limits      `REPORT_BYTES_MAX` of reports per interval: sessions that have no room are in the next one, so that the
 //!             lag grows. `GIVEN_MAX` sessions that were given away are remembered, for `GIVEN_MS`.
@@ -23,7 +23,10 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::watch;
@@ -64,7 +67,7 @@ struct ReportAnswer {
     unknown: usize,
 }
 
-/// A node has its sessions: which of them were given away, and nobody needs their mirrors.
+/// Request of a node that has its sessions: list those that were given away, and drop their mirrors.
 #[derive(Clone, Serialize, Deserialize)]
 struct Returned {
     node: u8,
@@ -170,6 +173,8 @@ pub struct SessionMirrors {
     giving: tokio::sync::Mutex<()>,
     /// The lapses of the lease after which W2 holds again.
     settled: watch::Sender<u64>,
+    /// A report has arrived: before the first one no partition has a mirror to look after.
+    has_reports: AtomicBool,
 }
 
 impl SessionMirrors {
@@ -183,7 +188,9 @@ impl SessionMirrors {
     ) -> Arc<Self> {
         let settled = watch::Sender::new(membership.lapses());
         let (given, giving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let mirrors = Arc::new(Self { membership, partitions, clock, node, every, given, giving, settled });
+        let has_reports = AtomicBool::new(false);
+        let mirrors =
+            Arc::new(Self { membership, partitions, clock, node, every, given, giving, settled, has_reports });
         let of = Arc::downgrade(&mirrors);
         mirrors.membership.on_question(move |report: Report| {
             let mirrors = of.upgrade();
@@ -279,7 +286,7 @@ impl SessionMirrors {
         ended
     }
 
-    /// Asks all other nodes. A node of an earlier version does not answer, and has given nothing away.
+    /// Sends the question to all other nodes. A node of an earlier version does not answer, and has given nothing away.
     async fn ask_each(self: &Arc<Self>, question: &Returned, ms_max: u64) -> Vec<(NodeNumber, GivenAway)> {
         let mut asked = tokio::task::JoinSet::new();
         for number in self.membership.numbers() {
@@ -304,6 +311,7 @@ impl SessionMirrors {
     // ── the node that holds mirrors ──────────────────────────────────────────────────────────────
 
     async fn take(&self, report: Report) -> ReportAnswer {
+        self.has_reports.store(true, Ordering::Relaxed);
         let Report { from, batch: MirrorBatch { sessions, progress, ended } } = report;
         let count = self.partitions.count().max(1);
         let mut shares: Vec<MirrorBatch> = (0..count).map(|_| MirrorBatch::default()).collect();
@@ -493,7 +501,9 @@ async fn watch_members(of: Weak<SessionMirrors>) {
         tokio::time::sleep(WATCH_EVERY).await;
         let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.membership.has_left()) else { return };
         mirrors.return_to_cluster().await;
-        mirrors.note_members().await;
+        if mirrors.has_reports.load(Ordering::Relaxed) {
+            mirrors.note_members().await;
+        }
     }
 }
 
@@ -550,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_away_is_told_in_pages_and_forgotten() {
+    fn sessions_given_away_are_listed_in_pages_and_forgotten() {
         let mut given = Given::default();
         let ids: Vec<String> = (0..5).map(|number| format!("{number:032}")).collect();
         ids.iter().for_each(|id| given.insert(Instant(1), id, 3));

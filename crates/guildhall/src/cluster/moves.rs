@@ -42,7 +42,7 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 const MIRROR_MS_MAX: u64 = 1_500;
 /// Pause before a session that no living node has is looked for again: its node may be gone by then.
 const MIRROR_AGAIN_MS: u64 = 100;
-/// A node that did not answer is not asked again for this time, by any RESUME.
+/// For this time after a question without an answer no RESUME sends the node another one.
 const SUSPECT_MS: u64 = 300;
 /// A released session is kept for as long as its fetch may last, and somewhat longer.
 const KEPT_MS_MAX: u64 = 2 * FETCH_MS_MAX;
@@ -64,7 +64,7 @@ impl PeerQuestion for FetchQuestion {
     type Answer = FetchAnswer;
 }
 
-/// No living node has the session, and one with its mirror is asked.
+/// To a node with the mirror of a session that no living node has.
 #[derive(Clone, Serialize, Deserialize)]
 struct MirrorQuestion {
     /// That of the claim; further parts are read by `FetchQuestion`.
@@ -415,7 +415,8 @@ impl SessionMoves {
         }
     }
 
-    /// Asks once. The caller repeats the claim, and many callers may wait for the end of the same node's lease.
+    /// Sends the question once. The caller repeats the claim, and many callers may wait for the end of the same node's
+    /// lease.
     async fn ask_unless_suspect(
         &self,
         number: NodeNumber,

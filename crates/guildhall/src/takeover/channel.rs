@@ -31,7 +31,7 @@ fn invalid(what: &str) -> io::Error {
 }
 
 impl Channel {
-    /// Calls block.
+    /// A channel whose calls block the thread.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(MESSAGE_MAX))?;

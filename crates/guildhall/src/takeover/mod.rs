@@ -65,7 +65,7 @@ struct Hello {
     start: Option<PathBuf>,
 }
 
-/// Answer to `Hello`. Its form never changes, but for the fields of `Welcome`.
+/// Answer to `Hello`. Only the fields of `Welcome` may change between versions.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Refused {
@@ -150,7 +150,7 @@ pub enum TakeoverError {
     /// The process that runs ended, or sent what is no message.
     #[error("the running node did not pass its connections on")]
     Broken(#[source] io::Error),
-    /// A cluster.
+    /// The node is one of a cluster.
     #[error("a node of a cluster is not taken over: drain it, and start the new one")]
     Cluster,
     /// Without a hand-over there are no sessions for the connections.

@@ -21,7 +21,7 @@ pub struct Predecessor {
     admin: Option<TcpListener>,
 }
 
-/// What it passed on.
+/// State that the predecessor passed on.
 pub struct Inherited {
     channel: Channel,
     pub conns: Vec<PassedConn>,

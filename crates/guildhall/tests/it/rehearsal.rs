@@ -1,4 +1,4 @@
-//! `guildhall mock`, `capture` and `replay` as processes. What they play and record is tested in `guildhall-rehearsal`.
+//! `guildhall mock`, `capture` and `replay` as processes. Tests of their contents are in `guildhall-rehearsal`.
 
 use crate::support::{run, stderr};
 use serde_json::Value;

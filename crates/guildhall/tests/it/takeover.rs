@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the client requests: encoding and compression of the URL, and an extension.
+/// Requests of a client: encoding and compression of the URL, and an extension.
 const WAYS: [(&str, &str); 9] = [
     ("encoding=json", ""),
     ("encoding=etf", ""),
@@ -362,7 +362,7 @@ fn survives_takeovers(streams: &str) {
         node = taking.join().expect("it is taken over");
         let so_far = clients[0].contents.len();
         turn_until(&mut clients, "messages after", |clients| clients.iter().all(|c| c.contents.len() > so_far + 20));
-        // What they send arrives, too.
+        // Their messages arrive, too.
         for client in &mut clients {
             client.send(1, &json!(client.seq));
         }

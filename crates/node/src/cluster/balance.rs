@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Reports are averages over so many intervals.
+/// Number of intervals that a report averages.
 const AVERAGED: usize = 4;
 /// Guilds of which the time of arrival is remembered.
 const ARRIVED_MAX: usize = 1_024;
@@ -50,7 +50,7 @@ impl Default for BalanceOptions {
 /// Memory in use, and its limit, in bytes. None: not known.
 type ReadMemory = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
 
-/// What the balance of this node knows.
+/// State of the balance on this node.
 pub(super) struct Balance {
     options: BalanceOptions,
     memory: OnceLock<Arc<ReadMemory>>,

@@ -22,7 +22,7 @@ pub const MOVES_KEPT: usize = 32;
 /// Why a guild moves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MoveReason {
-    /// An operator or backend asked for it.
+    /// A request of an operator or backend.
     Requested,
     /// Its node drains.
     Drain,
@@ -40,7 +40,7 @@ impl fmt::Display for MoveReason {
     }
 }
 
-/// What a hand-off does now.
+/// Step of a hand-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MoveStep {
     /// The members are sent, while the guild works on.
@@ -57,7 +57,7 @@ pub enum MoveStep {
 }
 
 impl MoveStep {
-    /// For reports.
+    /// Name of the step in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

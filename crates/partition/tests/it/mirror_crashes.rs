@@ -182,7 +182,7 @@ impl World {
     }
 
     fn disconnect(&mut self) {
-        // What the socket still has is lost.
+        // Bytes in the socket are lost.
         self.cluster.cut(self.client);
         self.read();
         self.is_connected = false;

@@ -50,7 +50,7 @@ fn resume_at(cluster: &mut TestCluster, node: usize, client: ClientId, name: &st
 
 /// Names, or contents of messages. Seqs rise from `after` on.
 #[track_caller]
-fn told(cluster: &mut TestCluster, client: ClientId, after: u64) -> Vec<String> {
+fn names_after(cluster: &mut TestCluster, client: ClientId, after: u64) -> Vec<String> {
     let mut last = after;
     let name = |dispatch: guildhall_test_kit::Dispatch| {
         assert!(dispatch.seq > last, "{} after {last}", dispatch.seq);
@@ -87,7 +87,7 @@ fn c3_a_client_of_a_killed_node_resumes_at_any_other() {
             let seen = cluster.client(client).seq;
             crash(&mut cluster, 0);
             let client = resume_at(&mut cluster, node, client, &pro().username);
-            assert_eq!(told(&mut cluster, client, seen), OUTAGE);
+            assert_eq!(names_after(&mut cluster, client, seen), OUTAGE);
             say(&mut cluster, &ana(), GENERAL, "live");
             assert_eq!(heard(&mut cluster, client).len(), 1);
             assert_eq!(sessions(&cluster).iter().sum::<usize>(), 1);
@@ -130,16 +130,16 @@ fn c1_a_second_crash_is_survived_once_the_next_node_has_reported_the_session() {
     crash(&mut cluster, 1);
     dm(&mut cluster, "third");
     let client = resume_at(&mut cluster, 2, client, &bob().username);
-    let told = told(&mut cluster, client, seen);
+    let names = names_after(&mut cluster, client, seen);
     assert_eq!(
-        told.iter().filter(|name| ["first", "second", "third"].contains(&&***name)).collect::<Vec<_>>(),
+        names.iter().filter(|name| ["first", "second", "third"].contains(&&***name)).collect::<Vec<_>>(),
         ["third"]
     );
 }
 
 #[test]
 fn c2_direct_messages_before_and_after_the_report_arrive_once() {
-    // What the client has read: everything up to the report, or not the last message before it.
+    // The client has read everything up to the report, or not the last message before it.
     for has_read in [true, false] {
         let (mut cluster, client) = bob_with_direct(3);
         dm(&mut cluster, "read");
@@ -155,9 +155,9 @@ fn c2_direct_messages_before_and_after_the_report_arrive_once() {
         crash(&mut cluster, 0);
         dm(&mut cluster, "later");
         let client = resume_at(&mut cluster, 1, client, &bob().username);
-        let mut told = told(&mut cluster, client, seen);
-        told.retain(|name| ["read", "listed", "later"].contains(&&**name));
-        assert_eq!(told, if has_read { vec!["later"] } else { vec!["listed", "later"] });
+        let mut names = names_after(&mut cluster, client, seen);
+        names.retain(|name| ["read", "listed", "later"].contains(&&**name));
+        assert_eq!(names, if has_read { vec!["later"] } else { vec!["listed", "later"] });
     }
 }
 
@@ -179,7 +179,7 @@ fn c2_a_direct_message_from_before_the_session_is_not_sent() {
         let seen = cluster.client(client).seq;
         crash(&mut cluster, 0);
         let client = resume_at(&mut cluster, 1, client, &bob().username);
-        assert!(!told(&mut cluster, client, seen).contains(&"before".to_owned()));
+        assert!(!names_after(&mut cluster, client, seen).contains(&"before".to_owned()));
     }
 }
 
@@ -194,7 +194,7 @@ fn c2_a_direct_message_after_the_report_is_sent_if_the_client_has_nothing_from_t
     cluster.client(client).seq = seen;
     crash(&mut cluster, 0);
     let client = resume_at(&mut cluster, 1, client, &bob().username);
-    assert!(told(&mut cluster, client, seen).contains(&"unread".to_owned()));
+    assert!(names_after(&mut cluster, client, seen).contains(&"unread".to_owned()));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn c2_an_event_that_comes_late_to_the_other_node_is_left_out() {
     let client = resume_at(&mut cluster, 1, client, &bob().username);
     cluster.hold_news(false);
     cluster.run_until_idle();
-    assert!(!told(&mut cluster, client, seen).contains(&"late".to_owned()));
+    assert!(!names_after(&mut cluster, client, seen).contains(&"late".to_owned()));
 }
 
 #[test]
@@ -287,8 +287,8 @@ fn c2_events_that_were_acknowledged_long_ago_are_forgotten_by_both() {
     let seen = cluster.client(client).seq;
     crash(&mut cluster, 0);
     let client = resume_at(&mut cluster, 1, client, &bob().username);
-    let told = told(&mut cluster, client, seen);
-    assert!(!told.contains(&"old".to_owned()) && !told.contains(&"new".to_owned()), "{told:?}");
+    let names = names_after(&mut cluster, client, seen);
+    assert!(!names.contains(&"old".to_owned()) && !names.contains(&"new".to_owned()), "{names:?}");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn claims_that_do_not_fit_leave_the_mirror() {
     refused(&mut cluster, other, ResumeFault::Sequence);
     cluster.client(client).seq = seen;
     let client = resume_at(&mut cluster, 1, client, &pro().username);
-    assert_eq!(told(&mut cluster, client, seen), OUTAGE);
+    assert_eq!(names_after(&mut cluster, client, seen), OUTAGE);
 }
 
 #[test]

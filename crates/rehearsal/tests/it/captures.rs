@@ -67,7 +67,7 @@ async fn captured(mode: (Encoding, Compression), key: Option<[u8; 32]>, out: &Pa
     seen.clone()
 }
 
-/// What a client receives of a replay.
+/// Dispatches of a replay to a client.
 async fn replayed(file: &Path, mode: (Encoding, Compression), is_full_speed: bool) -> Seen {
     let recording = Capture::read(File::open(file).unwrap()).unwrap();
     let count = recording.len();

@@ -1,4 +1,4 @@
-//! A client that does what is right, but for one mistake.
+//! A client with one mistake.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use guildhall_codec::{DecodeLimits, Encoding, StreamDecompressor, decode_etf_from_gateway, encode_payload_to_gateway};
@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-/// The mistake.
+/// Mistake of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     Nothing,

@@ -86,7 +86,7 @@ fn mirrors(out: &mut Writer<'_>, figures: MirrorFigures) -> fmt::Result {
     let forms = [("whole", sent_whole), ("progress", sent_progress)];
     let forms = forms.map(|(form, count)| (vec![("form", form.to_owned())], count));
     out.counters("cluster_mirror_reports", "Sessions in these reports", &forms)?;
-    out.counter("cluster_mirrors_refused", "Sessions for whose mirror another node had no room", refused)?;
+    out.counter("cluster_mirrors_refused", "Sessions without a mirror because the other node had no room", refused)?;
     out.counter("cluster_mirror_reports_lost", "Reports that another node did not answer", lost)?;
     out.counter("cluster_mirrors_resumed", "Sessions that clients resumed at this node by a mirror", resumed)
 }
