@@ -99,9 +99,8 @@ def run(experiment, chat):
 
 
 def parse(text):
-    """A bench prints one JSON value, or one per line."""
-    values = [json.loads(line) for line in text.splitlines() if line.startswith(("{", "["))]
-    return values[0] if len(values) == 1 else values
+    """The last line is the result; lines before it report progress."""
+    return json.loads(text.splitlines()[-1])
 
 
 def main():
