@@ -247,6 +247,7 @@ impl From<Inspected> for InspectedBody {
             TokenKind::Bot => "bot",
             TokenKind::User => "user",
             TokenKind::SignOn => "sign_on",
+            TokenKind::Hook => "hook",
         });
         Self {
             valid: fault.is_none(),

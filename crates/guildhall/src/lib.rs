@@ -1,7 +1,7 @@
-//! The binary's parts: command line, configuration, assembly, adapters.
+//! Guildhall as a library, and the binary's parts: command line, configuration, assembly, adapters.
 //!
-//! Owns        the composition of the libraries into a program. It is a library itself, so that tests and benches can
-//!             assemble nodes.
+//! Owns        the composition of the libraries into a program.
+//! Doors       `Server::builder` for programs that embed a node (docs/embedding.md); `cli` for the binary.
 //! Invariants  only `assemble` connects the parts of a node; `wiring` has one adapter per seam.
 //! Not here    signals and exit codes: `main.rs`.
 #![forbid(unsafe_code)]
@@ -29,9 +29,16 @@ mod lab;
 pub mod open_files;
 pub mod preflight;
 mod secrets;
+mod server;
 mod start_error;
 pub mod takeover;
 pub mod tls;
 pub mod upgrades;
 pub mod watch;
 pub mod wiring;
+
+pub use async_trait::async_trait;
+pub use guildhall_guild as guild;
+pub use guildhall_model as model;
+pub use guildhall_node as node;
+pub use server::{Server, ServerBuilder, ServerError};

@@ -53,7 +53,7 @@ pub enum AuthError {
     /// The token's key may be fetched soon: the caller may try again.
     #[error("the keys of the token's issuer are being fetched")]
     KeysComing,
-    /// The token is valid, and its account cannot be created now: the caller may try again.
+    /// The account of a valid token cannot be created now, or a hook cannot check the token now: try again.
     #[error("{0}")]
     Busy(TokenFault),
     /// This node of a cluster has no lease, so it does not know what other nodes revoke.
@@ -95,18 +95,38 @@ impl Node {
     /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer;
     /// `KeysComing` and `Busy` for one that may be good later.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
-        let checked = self.check_token(token, self.inner.sign_on.is_on()).await;
+        let checked = self.check_token(token, true).await;
         if let Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) = checked {
             self.count_refused_token(fault);
         }
         Ok(checked?.0)
     }
 
-    async fn check_token(&self, token: &str, makes_accounts: bool) -> Result<(Account, tokens::Verified), AuthError> {
+    /// The token without its account, by the hook or by the node.
+    async fn verify(&self, token: &str) -> Result<tokens::Verified, AuthError> {
+        let now = self.inner.clock.now().unix;
+        if let Some(hooks) = self.inner.hooks.get()
+            && let Some(mut verified) = hooks.check_token(tokens::bare(token), now).await?
+        {
+            if let Some(newcomer) = &verified.newcomer {
+                let account = self.inner.sign_on.subject_account(&newcomer.subject).await;
+                verified.user_id = account.map_err(AuthError::Unavailable)?;
+            }
+            return Ok(verified);
+        }
+        self.inner.tokens.check(token, now).await
+    }
+
+    async fn check_token(
+        &self,
+        token: &str,
+        may_make_accounts: bool,
+    ) -> Result<(Account, tokens::Verified), AuthError> {
         if !self.has_lease() {
             return Err(AuthError::NoLease);
         }
-        let verified = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
+        let verified = self.verify(token).await?;
+        let makes_accounts = may_make_accounts && (self.inner.sign_on.is_on() || verified.kind == TokenKind::Hook);
         let user = match verified.user_id {
             Some(user_id) => self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?,
             None => None,
@@ -133,14 +153,13 @@ impl Node {
     /// # Errors
     /// `Unavailable` if the store did not answer, `KeysComing` if the issuer's keys are being fetched.
     pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
-        let now = self.inner.clock.now().unix;
         let fault = match self.check_token(token, false).await {
             Ok((_, verified)) => return Ok(Inspected::of(verified, None)),
             Err(AuthError::Invalid(fault)) => fault,
             Err(error) => return Err(error),
         };
         // A valid token of an account that does not exist is invalid too.
-        match self.inner.tokens.check(token, now).await {
+        match self.verify(token).await {
             Ok(verified) => Ok(Inspected::of(verified, Some(fault))),
             Err(AuthError::Invalid(_)) => {
                 Ok(Inspected { kind: None, user_id: None, expires_at_s: None, fault: Some(fault) })

@@ -21,6 +21,7 @@ mod directs;
 mod figures;
 mod guild_account;
 mod guild_host;
+mod hooks;
 mod ids;
 mod issuers;
 mod jobs;
@@ -55,6 +56,9 @@ pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};
 pub use deletions::{as_deleted, is_deleted};
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
+pub use hooks::{
+    AUTHENTICATE_MAX, Authenticate, Author, Draft, Hooks, Identity, REVIEW_MAX, Review, ReviewMessage, TokenCheck,
+};
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
@@ -91,7 +95,11 @@ use refusals::LOG_EVERY_MS;
 use request_trace::CommandTrace;
 use revocations::RevocationLog;
 use sign_on::SignOn;
-use std::{fmt, sync::Arc, thread::JoinHandle};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    thread::JoinHandle,
+};
 use timed_store::TimedStore;
 use tokens::Tokens;
 use tokio::{
@@ -161,6 +169,7 @@ struct Inner {
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
     /// In a cluster.
     membership: Option<Arc<Membership>>,
+    hooks: OnceLock<Hooks>,
 }
 
 impl Drop for Inner {
@@ -310,6 +319,7 @@ impl Node {
             revocation_log: RevocationLog::default(),
             threads,
             membership,
+            hooks: OnceLock::new(),
         };
         let inner = Arc::new(inner);
         if let Some(membership) = &inner.membership {
@@ -363,7 +373,8 @@ impl Node {
     }
 
     /// `command` without its types, so that it is compiled once and not for each request.
-    async fn run(&self, guild_id: GuildId, actor: Actor, command: Command) -> Answer {
+    async fn run(&self, guild_id: GuildId, actor: Actor, mut command: Command) -> Answer {
+        self.review(guild_id, actor, &mut command).await?;
         let (answer, receiver) = oneshot::channel();
         let (trace, may_write) = (CommandTrace::of_request(), command.may_write());
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });

@@ -29,6 +29,8 @@ faults! {
         "subject" Subject "the token's subject claim names no account, and none was made for it: by auth.jwt_subject_kind it is an id (digits, above 0 and below 2^63) or an external id (1 to 128 printable ASCII characters without spaces); see auth.jwt_create_accounts",
         "unknown_account" UnknownAccount "the token is good, but its account does not exist: PUT it below /v1/users first, or see auth.jwt_create_accounts",
         "account_rate" AccountRate "the account would be made now, and auth.jwt_accounts_per_minute_max accounts were: come back later",
+        "hook" Hook "the hook of the program around the node refuses the token",
+        "hook_unavailable" HookUnavailable "the hook of the program around the node could not check the token in time: come back later",
         "bot_account" BotAccount "the token stands for a bot: bots need a bot token, which POST …/tokens of the account mints",
     }
 }

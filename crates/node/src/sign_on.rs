@@ -74,6 +74,14 @@ impl Subject {
         }
         Ok(Self::Named(TokenHash::of(&format!("{}:{issuer}{subject}", issuer.len())).0))
     }
+
+    /// The subject of a hook; those of issuers begin with a digit.
+    pub(crate) fn of_hook(subject: &str) -> Result<Self, TokenFault> {
+        if subject.is_empty() {
+            return Err(TokenFault::Subject);
+        }
+        Ok(Self::Named(TokenHash::of(&format!("hook:{subject}")).0))
+    }
 }
 
 /// A subject without an account, and the names in its token.

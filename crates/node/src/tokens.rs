@@ -143,6 +143,8 @@ pub enum TokenKind {
     User,
     /// Made by an issuer of the key set.
     SignOn,
+    /// Recognised by the hook of the program around the node.
+    Hook,
 }
 
 /// Checked token. Its account may not exist.
@@ -528,7 +530,7 @@ pub fn authorization_token<'a, E>(mut values: impl Iterator<Item = Result<&'a st
 }
 
 /// The token without the scheme of REST, in any case and with one or more spaces behind it (RFC 9110 §11).
-fn bare(token: &str) -> &str {
+pub(crate) fn bare(token: &str) -> &str {
     let is_scheme = |word: &str| ["Bot", "Bearer"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
     match token.split_once(' ') {
         Some((scheme, rest)) if is_scheme(scheme) => rest.trim_start_matches(' '),

@@ -157,13 +157,13 @@ async fn authenticate(
             tracing::error!(error = &error as &dyn std::error::Error, "a token could not be checked");
             Err(ApiError::Overloaded)
         }
-        Err(AuthError::Busy(_)) => Err(ApiError::Overloaded),
         Err(AuthError::NoLease) => Err(ApiError::NoLease),
-        Err(AuthError::KeysComing) => {
+        Err(AuthError::KeysComing | AuthError::Busy(TokenFault::HookUnavailable)) => {
             // The token may be invented.
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
             Err(ApiError::Overloaded)
         }
+        Err(AuthError::Busy(_)) => Err(ApiError::Overloaded),
     }
 }
 

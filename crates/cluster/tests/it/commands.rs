@@ -506,6 +506,7 @@ pub fn refusals() -> Vec<Refusal> {
         FinishedEvent => Refusal::FinishedEvent;
         InvalidForm => Refusal::InvalidForm("permission_overwrites");
         SlowMode => Refusal::SlowMode { retry_after_ms: u64::MAX };
+        Blocked => Refusal::Blocked;
         Changed => Refusal::Changed;
         Unavailable => Refusal::Unavailable;
         DiskFull => Refusal::DiskFull;

@@ -215,6 +215,9 @@ pub enum Refusal {
         /// Milliseconds until the next message is allowed.
         retry_after_ms: u64,
     },
+    /// A hook of the program around the node refused the text. Guilds never return it: the caller's node does.
+    #[error("Message was blocked by automatic moderation")]
+    Blocked,
     /// The object was changed by another caller: read it again.
     #[error("It was changed by another request")]
     Changed,
@@ -294,6 +297,7 @@ impl Refusal {
             Self::FinishedEvent => (400, 180_000),
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
+            Self::Blocked => (400, 200_000),
             Self::Changed => (409, 0),
             Self::Unavailable | Self::DiskFull | Self::DatabaseAway => (503, 0),
             Self::Internal => (500, 0),

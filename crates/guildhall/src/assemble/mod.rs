@@ -39,7 +39,7 @@ use guildhall_guild::{LinkRenewer, RenewLinks};
 use guildhall_media::{Files, FilesOptions};
 use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{AccessLog, Partitions, Server, SystemClock, serve_admin};
-use guildhall_node::{Membership, Node};
+use guildhall_node::{Hooks, Membership, Node};
 use guildhall_partition::{Bill, BillWorker, StreamCodec};
 use guildhall_settings::{AuthConfig, CodecConfig, Config, UploadMode};
 use guildhall_store::Store;
@@ -101,24 +101,33 @@ struct Shared {
 /// # Errors
 /// See `StartError`. No part is left running.
 pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
-    start(config, None).await
+    start(config, Hooks::default(), None).await
 }
 
-/// As `assemble`, and takes over the listeners, sessions and connections of the process that runs on the same data
+/// As `assemble`, with hooks.
+///
+/// # Errors
+/// As `assemble`.
+pub(crate) async fn assemble_with(config: &Config, hooks: Hooks) -> Result<RunningNode, StartError> {
+    start(config, hooks, None).await
+}
+
+/// As `assemble_with`, and takes over the listeners, sessions and connections of the process that runs on the same data
 /// directory. It ends once this one serves.
 ///
 /// # Errors
 /// As `assemble`, and `Takeover`. Until the previous process has ended its guilds, it goes on serving.
-pub async fn assemble_over(config: &Config) -> Result<RunningNode, StartError> {
+pub(crate) async fn assemble_over(config: &Config, hooks: Hooks) -> Result<RunningNode, StartError> {
     let of = config.clone();
     let predecessor = blocking(move || Predecessor::connect(&of)).await?;
-    start(config, Some(predecessor)).await
+    start(config, hooks, Some(predecessor)).await
 }
 
-async fn start(config: &Config, predecessor: Option<Predecessor>) -> Result<RunningNode, StartError> {
+async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) -> Result<RunningNode, StartError> {
     preflight::check(config)?;
     let mut guards = Guards::default();
     let (parts, bill_worker, mut inherited) = prepare(config, predecessor, &mut guards).await?;
+    parts.node.set_hooks(hooks);
     start_key_sets(&config.auth, &parts.node, &mut guards)?;
     guards.keep(parts.files.as_ref().map(|files| files.keep_swept(parts.store.clone())));
     let live = live_parts(config, &parts);

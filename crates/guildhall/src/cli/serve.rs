@@ -2,7 +2,8 @@
 
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
-    assemble::{RunningNode, assemble, assemble_over},
+    Server, ServerError,
+    assemble::RunningNode,
     exposure::{Exposed, exposed},
     takeover::notify,
 };
@@ -97,12 +98,12 @@ pub(super) async fn run(
         let (path, mode) = (path.display(), format!("{mode:o}"));
         tracing::warn!(setting, %path, mode, "other users can read this file, which has a secret: run chmod go= on it");
     }
-    let started = match args.takeover {
-        true => assemble_over(&loaded.config).await,
-        false => assemble(&loaded.config).await,
-    };
-    let mut running = started.map_err(|error| start_failure(error.into()))?;
-    running.set_ready();
+    let server = Server::builder().config(&loaded.config).takes_over(args.takeover).start().await;
+    let server = server.map_err(|error| match error {
+        ServerError::Start(error) => start_failure(error.into()),
+        error => Failure::Usage(error.into()),
+    });
+    let mut running = server?.into_running();
     let mut door = running.open_door(&loaded.config.store.dir);
     let admin_listen = running.admin_addr.map(tracing::field::display);
     tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");

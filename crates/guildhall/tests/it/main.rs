@@ -10,6 +10,7 @@ mod dictionary;
 mod disk;
 mod doctor;
 mod drain;
+mod embed;
 mod exact;
 mod experiments;
 mod hostile;
