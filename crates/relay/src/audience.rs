@@ -6,10 +6,10 @@
 //!             keep it; `fan_out` (in its own file) walks an event's recipients; `replay_visibility` decides about
 //!             events that are sent again.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a
-//!             class's bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
-//!             recomputes classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4
-//!             groups with equal view and mask share a log, and get exactly the same events but those about single
-//!             users. A5 of a passive session whose view changes it is kept what it viewed before (`Baselines`).
+//!             class's bitset equals the result of the permission algorithm for each channel. A3 a role, overwrite or
+//!             owner change recomputes classes, never sessions one by one; it walks passive ones whose view it changed,
+//!             for A5. A4 groups with equal view and mask share a log, and get exactly the same events but those about
+//!             single users. A5 when the view of a passive session changes, its previous view is kept (`Baselines`).
 //!             (checked against the algorithm in `tests`)
 //! Limits      one class per distinct permission key among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol/reference.md §5.2, §5.3.
@@ -69,7 +69,7 @@ pub trait Baselines {
     fn invalidate_baseline(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
 }
 
-/// Nobody asks later.
+/// Discards previous views, for callers without passive sessions.
 impl Baselines for () {
     fn rebase(&mut self, version: u32, _channels: &Arc<[ChannelId]>) -> u32 {
         version
@@ -89,7 +89,7 @@ pub(crate) struct Listener {
     pub version: u32,
 }
 
-/// Everything the permission algorithm asks about a member, and so what sessions of one class have in common.
+/// All inputs of the permission algorithm that depend on the member. Sessions of one class have equal keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PermissionKey {
     roles: SmallVec<[RoleId; 4]>,
@@ -172,7 +172,7 @@ struct View {
     logs: SmallVec<[(SubscriptionMask, LogId); 2]>,
 }
 
-/// A session, and where it stands in its group's list.
+/// A session and its index in the list of its group.
 #[derive(Clone, Copy, Debug)]
 struct IndexedSubscriber {
     subscriber: Subscriber,
@@ -223,12 +223,12 @@ pub struct AudienceIndex {
     overwritten: BTreeSet<UserId>,
     classes: Vec<Class>,
     classes_by_key: Map<PermissionKey, usize>,
-    /// Places in `classes` that nobody is in; they are used again.
+    /// Unused places in `classes`, for new classes.
     free: Vec<usize>,
     views: Vec<View>,
     views_by_channels: Map<BitSet, usize>,
     free_views: Vec<usize>,
-    /// Logs that were given out, and those of them that nobody uses.
+    /// Number of logs that were ever allocated; the unused ones among them are in `free_logs`.
     logs_count: u32,
     free_logs: Vec<LogId>,
     /// Logs of the views there were, by the same channels' places now; only while these change.
@@ -417,7 +417,7 @@ impl AudienceIndex {
         self.users.get(&user_id).map(|user_subscribers| &user_subscribers.member)
     }
 
-    /// Which of these channels each user here views, by their place. Looks at every user: ask it only where it matters.
+    /// Which of these channels each user here views, by index into `channels`. O(users): not for each event.
     pub(crate) fn channel_viewers(&self, channels: &[ChannelId]) -> ChannelViewers {
         let of_view = |view: &View| {
             let mut viewed = BitSet::default();
@@ -549,7 +549,7 @@ impl AudienceIndex {
         let mut before = std::mem::take(&mut self.views);
         self.views_by_channels.clear();
         self.free_views.clear();
-        // A place that nobody stands at may have viewed the same channels as one that somebody does, and has no logs.
+        // A free place may have viewed the same channels as a used one, and has no logs.
         for view in before.iter_mut().filter(|view| view.classes_count > 0) {
             let logs = std::mem::take(&mut view.logs);
             let same_now = self.same_now(structure_before, &view.visible);

@@ -174,35 +174,35 @@ impl MemberLists {
             .or_insert_with(|| Box::new(Watcher { user_id, channels: Vec::new(), lists: SmallVec::new() }));
         watcher.channels = channels;
         let before: Vec<ListId> = watcher.lists.iter().map(|of| of.list).collect();
-        let mut told = Vec::new();
+        let mut deliveries = Vec::new();
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
             // A session that unsubscribes receives the groups a last time; a session that lost access
             // receives empty groups.
             let named = self.lists.get(&list).map(|watched| watched.channel_id);
             let still = named.filter(|id| look_at(*id) == Some(ChannelView { list, is_in_view: true }));
-            told.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
+            deliveries.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
             // While the named channel has the list, earlier requests remain valid.
             let named = self.lists.get(&list).and_then(|watched| look_at(watched.channel_id));
-            let stands = named.is_some_and(|channel_view| channel_view.list == list);
-            told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), stands), wants, to_guild));
+            let is_valid = named.is_some_and(|channel_view| channel_view.list == list);
+            deliveries.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), is_valid), wants, to_guild));
         }
         if is_empty {
             self.by_slot.remove(&slot);
         }
-        told
+        deliveries
     }
 
     /// Replaces a session's intervals of a list, requested by a channel that it can view (none: no such channel).
-    /// `stands`: the channel named in earlier requests still has this list. Returns the event to send at once.
+    /// `is_valid`: the channel named in earlier requests still has this list. Returns the event to send at once.
     fn want(
         &mut self,
         guild_id: GuildId,
         relay: RelayId,
         slot: u32,
-        (list, channel_id, stands): (ListId, Option<ChannelId>, bool),
+        (list, channel_id, is_valid): (ListId, Option<ChannelId>, bool),
         wants: Intervals,
         to_guild: &mut ToGuilds,
     ) -> Option<Delivery> {
@@ -223,7 +223,7 @@ impl MemberLists {
         };
         let mut requests = watched.count(&of.wants, &wants);
         if let Some(channel_id) = channel_id {
-            requests.add(watched.ask_again(channel_id, stands));
+            requests.add(watched.ask_again(channel_id, is_valid));
         }
         of.wants.clone_from(&wants);
         let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
@@ -232,7 +232,7 @@ impl MemberLists {
         let mut ops: Vec<ListOp> = dropped.into_iter().map(|interval| ListOp::Invalidate { interval }).collect();
         ops.extend(watched.catch_up(slot, of));
         let is_gone = wants.is_empty();
-        let told = watched.sync(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
+        let delivery = watched.sync(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
         if !requests.added.is_empty() || !requests.removed.is_empty() {
             let (channel_id, ListRequests { added, removed }) = (watched.channel_id, requests);
             to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
@@ -243,7 +243,7 @@ impl MemberLists {
         if self.lists.get(&list).is_some_and(|watched| watched.intervals.is_empty()) {
             self.lists.remove(&list);
         }
-        told
+        delivery
     }
 
     /// Removes a session that left.
@@ -283,15 +283,15 @@ impl MemberLists {
             groups: update.groups.clone(),
         });
         let mut changed: BTreeMap<Interval, Cow<'_, [ListOp]>> = BTreeMap::new();
-        for told in &update.intervals {
-            let Some(kept) = watched.intervals.get_mut(&told.interval) else { continue };
-            let Some(before) = kept.rows.replace(told.rows.clone()) else { continue };
-            if !told.ops.is_empty() {
-                changed.insert(told.interval, Cow::Borrowed(&told.ops));
-            } else if before != told.rows {
+        for change in &update.intervals {
+            let Some(kept) = watched.intervals.get_mut(&change.interval) else { continue };
+            let Some(before) = kept.rows.replace(change.rows.clone()) else { continue };
+            if !change.ops.is_empty() {
+                changed.insert(change.interval, Cow::Borrowed(&change.ops));
+            } else if before != change.rows {
                 // The rows for a repeated request may answer the earlier request.
-                let sync = ListOp::Sync { interval: told.interval, items: told.rows.clone() };
-                changed.insert(told.interval, Cow::Owned(vec![sync]));
+                let sync = ListOp::Sync { interval: change.interval, items: change.rows.clone() };
+                changed.insert(change.interval, Cow::Owned(vec![sync]));
             }
         }
         let mut events = Vec::new();
@@ -434,7 +434,7 @@ mod tests {
     const GUILD: GuildId = GuildId::new(1);
     const CHANNEL: ChannelId = ChannelId::new(2);
 
-    fn told_rows(lists: &mut MemberLists) -> Vec<Delivery> {
+    fn answered_rows(lists: &mut MemberLists) -> Vec<Delivery> {
         let interval = Interval::from_ranges([[0, 99]])[0];
         let update = ListUpdate {
             list: ListId::Everyone,
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_is_told_in_the_same_order_every_time() {
+    fn watchers_are_notified_in_a_fixed_order() {
         let mut lists = MemberLists::default();
         (0..50).rev().for_each(|slot| drop(look(&mut lists, slot)));
         assert_eq!(lists.slots(), Vec::from_iter(0..50));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_what_was_asked_for_a_channel_that_has_another_list_by_now_is_asked_for_again() {
+    fn m2_intervals_are_requested_again_when_the_channel_has_another_list() {
         let mut lists = MemberLists::default();
         assert_eq!(requests(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
         let again = requests(&mut lists, 1, &[2, 3], ListId::Hash(7));
@@ -496,28 +496,28 @@ mod tests {
 
     /// The answer may belong to a request from before a restart of the stream; the guild ignored the later request.
     #[test]
-    fn m2_it_is_asked_for_again_though_an_answer_came() {
+    fn m2_intervals_are_requested_again_after_an_answer() {
         let mut lists = MemberLists::default();
         assert_eq!(requests(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
-        assert_eq!(told_rows(&mut lists).len(), 1);
+        assert_eq!(answered_rows(&mut lists).len(), 1);
         let again = requests(&mut lists, 1, &[2, 3], ListId::Hash(7));
         assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
     }
 
     #[test]
-    fn m2_what_was_asked_for_by_another_channel_is_asked_for_again_until_it_is_answered() {
+    fn m2_a_request_through_another_channel_is_repeated_until_it_is_answered() {
         let mut lists = MemberLists::default();
         assert_eq!(requests(&mut lists, 1, &[3], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
         assert_eq!(requests(&mut lists, 2, &[3], ListId::Everyone), []);
         assert_eq!(requests(&mut lists, 3, &[4], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
-        told_rows(&mut lists);
+        answered_rows(&mut lists);
         assert_eq!(requests(&mut lists, 4, &[5], ListId::Everyone), []);
         assert_eq!(requests(&mut lists, 5, &[2], ListId::Everyone), []);
     }
 
     /// A request from before a restart may be answered after it, and the repeated request after that.
     #[test]
-    fn m1_a_second_answer_with_other_rows_is_told() {
+    fn m1_a_second_answer_with_other_rows_is_delivered() {
         use guildhall_member_list::{Group, GroupId};
         let mut lists = MemberLists::default();
         look(&mut lists, 1);
@@ -531,14 +531,14 @@ mod tests {
                 groups: Arc::default(),
                 intervals: vec![IntervalUpdate { interval, ops: Vec::new(), rows: rows.clone() }],
             };
-            let told = lists.handle(GUILD, &update);
+            let deliveries = lists.handle(GUILD, &update);
             let is_sync = |(event, slots): &Delivery| match &event.event.payload {
                 Payload::MemberList(change) => {
                     *slots == [1] && change.ops == [ListOp::Sync { interval, items: rows.clone() }]
                 }
                 _ => false,
             };
-            (told.len(), told.iter().all(is_sync))
+            (deliveries.len(), deliveries.iter().all(is_sync))
         };
         assert_eq!(answer(3), (1, true));
         assert_eq!(answer(3), (0, true), "they know");
@@ -546,15 +546,15 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_the_same_rows_is_told_by_one_event_until_they_change() {
+    fn watchers_of_equal_rows_share_one_event_until_the_rows_change() {
         let mut lists = MemberLists::default();
         assert!(look(&mut lists, 1).is_empty() && look(&mut lists, 2).is_empty(), "the guild must answer first");
-        let first = told_rows(&mut lists);
+        let first = answered_rows(&mut lists);
         assert_eq!(first.iter().flat_map(|(_, slots)| slots.clone()).collect::<Vec<_>>(), [1, 2]);
         let later = look(&mut lists, 3);
         assert!(first.iter().chain(&later).all(|(event, _)| Arc::ptr_eq(event, &first[0].0)));
         assert_eq!(later[0].1, [3]);
-        assert!(told_rows(&mut lists).is_empty(), "nothing changed");
+        assert!(answered_rows(&mut lists).is_empty(), "nothing changed");
         assert!(!Arc::ptr_eq(&look(&mut lists, 4)[0].0, &first[0].0), "counts may have");
     }
 }

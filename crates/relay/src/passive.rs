@@ -379,8 +379,8 @@ mod tests {
             self.replica.apply(replica_update);
         }
 
-        /// Channels with changes, and users who left.
-        fn told(&self, from: u32, holds: impl Fn(u64) -> bool) -> (Vec<u64>, Vec<u64>, usize) {
+        /// Content of an update: channels with changes, users who left, number of voice states.
+        fn update(&self, from: u32, holds: impl Fn(u64) -> bool) -> (Vec<u64>, Vec<u64>, usize) {
             let delta = self.log.since(from, &self.replica, |id| holds(id.get()), None);
             let channels = delta.channels.iter().map(|(id, _)| id.get()).collect();
             (channels, delta.left.iter().map(|id| id.get()).collect(), delta.voice.len())
@@ -394,14 +394,14 @@ mod tests {
             side.say(100, 1);
             let between = side.log.version();
             side.say(101, 2);
-            assert_eq!(side.told(start, |_| true), (vec![100, 101], vec![], 0));
-            assert_eq!(side.told(between, |_| true), (vec![101], vec![], 0));
-            assert_eq!(side.told(side.log.version(), |_| true), (vec![], vec![], 0));
+            assert_eq!(side.update(start, |_| true), (vec![100, 101], vec![], 0));
+            assert_eq!(side.update(between, |_| true), (vec![101], vec![], 0));
+            assert_eq!(side.update(side.log.version(), |_| true), (vec![], vec![], 0));
         }
     }
 
     #[test]
-    fn u1_nobody_stays_in_voice_who_moved_more_often_than_is_remembered() {
+    fn u1_a_user_leaves_voice_after_more_moves_than_the_log_keeps() {
         let moves = LEFT_MAX as u64 * 2;
         for known_in in 0..moves {
             let mut side = Side::new(0);
@@ -413,26 +413,26 @@ mod tests {
                 }
             }
             side.voice(None);
-            let told = side.told(from, |id| id == 100 + known_in);
-            assert_eq!(told, (vec![], vec![ANA.get()], 0), "known in {known_in}");
+            let update = side.update(from, |id| id == 100 + known_in);
+            assert_eq!(update, (vec![], vec![ANA.get()], 0), "known in {known_in}");
             // Sessions updated before these users joined never knew of them.
-            assert_eq!(side.told(0, |_| true), (vec![], vec![], 0));
+            assert_eq!(side.update(0, |_| true), (vec![], vec![], 0));
             assert_eq!(side.log.voice[&ANA].was_in.len(), LEFT_MAX);
         }
     }
 
     #[test]
-    fn u2_who_left_a_channel_out_of_view_is_not_named() {
+    fn u2_a_user_who_left_a_hidden_channel_is_not_named() {
         let mut side = Side::new(0);
         side.voice(Some(100));
         let from = side.log.version();
         side.log.forget();
         side.voice(Some(101));
         side.voice(None);
-        let told = |holds: &dyn Fn(u64) -> bool| side.told(from, holds);
-        assert_eq!(told(&|id| id == 100), (vec![], vec![ANA.get()], 0));
-        assert_eq!(told(&|id| id == 101), (vec![], vec![], 0));
-        assert_eq!(told(&|_| false), (vec![], vec![], 0));
+        let update = |can_view: &dyn Fn(u64) -> bool| side.update(from, can_view);
+        assert_eq!(update(&|id| id == 100), (vec![], vec![ANA.get()], 0));
+        assert_eq!(update(&|id| id == 101), (vec![], vec![], 0));
+        assert_eq!(update(&|_| false), (vec![], vec![], 0));
     }
 
     #[test]
@@ -448,11 +448,15 @@ mod tests {
         assert!(one != other && side.log.version() != one && side.log.version() != other);
         assert_eq!(side.log.rebase(one, &viewed(&[101])), one, "the first known state counts");
         assert_eq!(side.log.baselines.len(), 2);
-        let told = |from, ids: &[u64]| side.told(from, |id| ids.contains(&id));
-        assert_eq!(told(one, &[101]), (vec![101], vec![ANA.get()], 0), "out of sight, and a channel with a message");
-        assert_eq!(told(one, &[100]), (vec![], vec![], 0), "as it was");
-        assert_eq!(told(other, &[100, 102]), (vec![], vec![], 1), "who is there");
-        assert_eq!(told(side.log.version(), &[100, 101]), (vec![], vec![], 0), "a session that receives changes only");
+        let update = |from, ids: &[u64]| side.update(from, |id| ids.contains(&id));
+        assert_eq!(update(one, &[101]), (vec![101], vec![ANA.get()], 0), "out of sight, and a channel with a message");
+        assert_eq!(update(one, &[100]), (vec![], vec![], 0), "as it was");
+        assert_eq!(update(other, &[100, 102]), (vec![], vec![], 1), "who is there");
+        assert_eq!(
+            update(side.log.version(), &[100, 101]),
+            (vec![], vec![], 0),
+            "a session that receives changes only"
+        );
         side.log.forget();
         assert!(side.log.is_empty() && side.log.versions_by_baseline.is_empty());
     }

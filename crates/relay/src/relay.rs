@@ -6,8 +6,8 @@
 //! Invariants  R1 messages are taken in the order of their number in the stream (`ToRelay::seq`); a gap leads to
 //!             `Resync`, never to silence. R2 a session gets nothing before its `Attached` and everything it may see
 //!             after it. R3 replica updates are applied before their event is fanned out. R4 when a session becomes
-//!             active it is first told what it missed; when it becomes passive, what it knows then is what the next
-//!             update builds on.
+//!             active it first receives the changes it missed; when it becomes passive, its next update starts from its
+//!             state at that moment.
 //! Limits      sessions: the partition splits off another relay past `sessions_per_relay_max`.
 //! Not here    the seqs of sessions, replay, writing: the `Recipients` behind the calls.
 
@@ -39,8 +39,8 @@ pub trait Recipients {
     type Delivering<'a>: Delivering
     where
         Self: 'a;
-    /// Starts the delivery of an event to any number of sessions, and prepares what they share. `visibility` is its
-    /// domain.
+    /// Starts the delivery of an event to any number of sessions, and prepares what they share. `visibility` is the
+    /// domain of the event.
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) -> Self::Delivering<'_>;
     /// Access rules of the guild's channels changed, before the event that changed them is delivered.
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange);
@@ -58,7 +58,7 @@ pub trait Recipients {
     fn reset(&mut self, slot: u32, guild_id: GuildId);
     /// A dispatch for one session.
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>);
-    /// Members that a session asked for.
+    /// Members that a session requested.
     fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer);
     /// The relay's canary session receives this. Nothing goes to a client.
     fn canary(&mut self, canary: &Canary) {
@@ -74,10 +74,11 @@ pub type ToGuilds = SmallVec<[ToGuild; 2]>;
 pub enum Progress {
     /// There is no request.
     Steady,
-    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said again if that leads to nothing.
+    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Returned again if no answer follows
+    /// within `RESYNC_AGAIN_MS`.
     Gap,
-    /// The stream began, or began again: sessions that were waiting for their view have to ask again, and the guild is
-    /// told what is watched here (`Relay::interests`).
+    /// The stream started or restarted: sessions that were waiting for their view have to attach again, and the driver
+    /// sends the guild the subscriptions of this relay (`Relay::interests`).
     Restarted,
 }
 
@@ -97,7 +98,7 @@ pub struct Relay {
     epoch: u32,
     seq: u64,
     /// When a gap was last reported; none once a snapshot has come.
-    gap_told_at: Option<Instant>,
+    gap_reported_at: Option<Instant>,
     /// None until the first snapshot.
     state: Option<State>,
     subscriptions: Subscriptions,
@@ -120,7 +121,7 @@ impl Relay {
             id,
             epoch,
             seq: 0,
-            gap_told_at: None,
+            gap_reported_at: None,
             state: None,
             subscriptions: Subscriptions::default(),
             lists: MemberLists::default(),
@@ -202,10 +203,10 @@ impl Relay {
     /// Whether the relay has a gap in the guild's stream and has not restarted it.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.gap_told_at.is_some()
+        self.gap_reported_at.is_some()
     }
 
-    /// Tells passive sessions now what their next update would have told them.
+    /// Sends passive sessions their next update now.
     pub fn update_passive(&mut self, now: Now, out: &mut impl Recipients) {
         if let Some(at) = self.passive_at {
             self.handle_timer(Now { instant: at.max(now.instant), ..now }, out);
@@ -308,8 +309,8 @@ impl Relay {
             let list = state.replica.structure.list_of(channel_id)?;
             Some(ChannelView { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
-        let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
-        deliver_lists(told, &state.audience, recipients);
+        let deliveries = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
+        deliver_lists(deliveries, &state.audience, recipients);
         messages
     }
 
@@ -355,11 +356,11 @@ impl Relay {
         }
         let restarts = matches!(message.message, RelayMessage::Snapshot { .. });
         if !restarts && message.seq != self.seq + 1 {
-            let is_asked = self.gap_told_at.is_some_and(|at| now.instant.ms_since(at) < RESYNC_AGAIN_MS);
-            if message.seq <= self.seq || is_asked {
+            let is_reported = self.gap_reported_at.is_some_and(|at| now.instant.ms_since(at) < RESYNC_AGAIN_MS);
+            if message.seq <= self.seq || is_reported {
                 return Progress::Steady;
             }
-            self.gap_told_at = Some(now.instant);
+            self.gap_reported_at = Some(now.instant);
             return Progress::Gap;
         }
         self.seq = message.seq;
@@ -384,9 +385,9 @@ impl Relay {
                 }
             }
             RelayMessage::List(update) => {
-                let told = self.lists.handle(self.guild_id, &update);
+                let deliveries = self.lists.handle(self.guild_id, &update);
                 if let Some(state) = &self.state {
-                    deliver_lists(told, &state.audience, recipients);
+                    deliver_lists(deliveries, &state.audience, recipients);
                 }
             }
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
@@ -427,7 +428,7 @@ impl Relay {
             }
         }
         self.state = Some(State { replica, audience, changes: ChangeLog::default() });
-        self.gap_told_at = None;
+        self.gap_reported_at = None;
         // Sessions that come back declare it again.
         if std::mem::take(&mut self.presence_readers_count) > 0 {
             to_guild.push(ToGuild::WantPresences { relay: self.id, all: false });
@@ -510,7 +511,7 @@ impl Relay {
 
     // ── passive sessions ─────────────────────────────────────────────────────────────────────────
 
-    /// Tells passive sessions what changed, once the time has come.
+    /// Sends passive sessions their update if it is due.
     pub fn handle_timer(&mut self, now: Now, recipients: &mut impl Recipients) {
         if self.passive_at.is_none_or(|at| now.instant < at) {
             return;
@@ -556,7 +557,7 @@ impl Relay {
         }
     }
 
-    /// All open threads that a user with sessions here can view, for one that asked for them.
+    /// All open threads that a user with sessions here can view, for a session that requested them.
     #[must_use]
     pub fn thread_list(&self, user_id: UserId, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
@@ -612,8 +613,8 @@ impl<G: GroupDelivering> GroupDelivering for CountedGroup<'_, G> {
     }
 }
 
-fn deliver_lists(told: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
-    for (published, slots) in told {
+fn deliver_lists(deliveries: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
+    for (published, slots) in deliveries {
         let mut delivering = recipients.begin(&published, audience.visibility(&published.event));
         slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::NONE));
     }
@@ -629,9 +630,9 @@ struct Reader {
     own: Option<UserId>,
 }
 
-/// A session that receives an update apart from its group.
+/// A session that receives an update stragglers from its group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Apart {
+struct Straggler {
     version: u32,
     own: Option<UserId>,
     slot: u32,
@@ -658,28 +659,28 @@ impl State {
     }
 
     /// Delivers channels that entered or left views to the sessions concerned, after the event that changed the views.
-    /// With `HiddenChannels::Listed` nobody receives anything more.
+    /// With `HiddenChannels::Listed` there are no such events.
     fn deliver_view_changes(&self, guild_id: GuildId, cause: &Event, recipients: &mut impl Recipients) {
         let hidden = self.audience.hidden();
         if hidden == HiddenChannels::Listed {
             return;
         }
         // A creation or deletion went to these sessions already.
-        let told = match &cause.payload {
+        let delivered = match &cause.payload {
             Payload::Channel(channel) if cause.name != EventName::ChannelUpdate => Some(channel.id),
             _ => None,
         };
         let changes = self.audience.view_changes();
         for changes in changes.chunk_by(|a, b| (a.channel_id, a.is_gained) == (b.channel_id, b.is_gained)) {
             let (channel_id, is_gained) = (changes[0].channel_id, changes[0].is_gained);
-            if told == Some(channel_id) {
+            if delivered == Some(channel_id) {
                 continue;
             }
             let Some(event) = self.view_change_event(guild_id, channel_id, is_gained) else { continue };
             let form = if is_gained { Redaction::NONE } else { Redaction::CHANNEL };
             let visibility = match is_gained {
                 true => self.audience.visibility(&event),
-                // It may say where the channel was.
+                // The event may contain the category of the channel.
                 false => Visibility::Alone,
             };
             let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
@@ -757,11 +758,11 @@ impl State {
             });
         }
         let version = self.changes.version();
-        let mut apart: Vec<Apart> = Vec::new();
+        let mut stragglers: Vec<Straggler> = Vec::new();
         self.audience.passive_groups(|PassiveGroup { view, form, log, listeners }| {
             let update = |version, own| updates.get(&Reader { view, form, version, own })?.as_ref();
             // Nearly all sessions of a group had their update in the last round; the few that became passive since are
-            // handled apart.
+            // handled one by one.
             let common = listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
             let Some(common) = common else { return };
             let is_common = |listener: &&Listener| listener.version == common && own(listener.user_id).is_none();
@@ -773,10 +774,10 @@ impl State {
                 listeners.iter().filter(is_common).for_each(|listener| group.deliver(listener.slot));
             }
             let others = listeners.iter().filter(|listener| !is_common(listener));
-            apart.clear();
-            apart.extend(others.map(|l| Apart { version: l.version, own: own(l.user_id), slot: l.slot }));
-            apart.sort_unstable();
-            for readers in apart.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
+            stragglers.clear();
+            stragglers.extend(others.map(|l| Straggler { version: l.version, own: own(l.user_id), slot: l.slot }));
+            stragglers.sort_unstable();
+            for readers in stragglers.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
                 let Some((update, visibility)) = update(readers[0].version, readers[0].own) else { continue };
                 let mut delivering = recipients.begin(update, *visibility);
                 readers.iter().for_each(|reader| delivering.deliver_alone(reader.slot, Redaction::NONE));
@@ -797,8 +798,8 @@ impl State {
         channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.views(user_id, id))
     }
 
-    /// The domain of a passive update. One that tells its reader where they are, though they may not
-    /// view it, is theirs alone.
+    /// The domain of a passive update. An update that contains the reader's own voice channel, though the reader cannot
+    /// view it, is alone in its domain.
     fn visibility_of_passive(&self, update: &Published, reader: Reader) -> Visibility {
         if reader.own.is_some() { Visibility::Alone } else { self.audience.visibility(&update.event) }
     }

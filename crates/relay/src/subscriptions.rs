@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_watched_is_told_in_the_same_order_every_time() {
+    fn watched_members_are_reported_in_a_fixed_order() {
         let mut subscriptions = Subscriptions::default();
         let members: Vec<u64> = (1..50).collect();
         subscriptions.set(UserId::new(1), 5, &ids(&members));

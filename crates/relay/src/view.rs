@@ -126,7 +126,7 @@ pub fn view_places(
     now: Timestamp,
 ) -> Vec<ChannelId> {
     let may_view = viewer(&replica.structure, &view.member);
-    let told =
+    let listed =
         replica.structure.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
     let own = view.member.user.id;
     let viewed = viewed_voice_channels(replica, &view.member);
@@ -135,10 +135,10 @@ pub fn view_places(
         others.filter_map(|state| state.channel_id).filter(|id| viewed.contains(id)).collect();
     let threads = threads_of(replica, &view.member, only_joined_threads, None, now);
     let threads = threads.into_iter().map(|entry| entry.channel.id);
-    voice.into_iter().chain(threads).chain(told.map(|channel| channel.id)).collect()
+    voice.into_iter().chain(threads).chain(listed.map(|channel| channel.id)).collect()
 }
 
-/// The channels that somebody is in and that `member` can view.
+/// The voice channels in use that `member` can view.
 fn viewed_voice_channels(replica: &GuildReplica, member: &Member) -> BTreeSet<ChannelId> {
     let structure = &replica.structure;
     let taken: BTreeSet<ChannelId> = replica.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();

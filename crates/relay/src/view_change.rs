@@ -4,7 +4,7 @@
 //!             views that the last change of the guild replaced.
 //! Doors       `AudienceIndex::fan_out` decides the form per class; `AudienceIndex::view_changes` after an event.
 //! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated`
-//!             nobody receives more than type, position and category of one, and with `Absent` nothing. N3 then a
+//!             no member receives more than type, position and category of one, and with `Absent` nothing. N3 then a
 //!             channel that enters or leaves a view leads to one event for all sessions with that change, and each of
 //!             them receives it once. (tests `s13_*` of `partition`)
 //! Limits      views are compared per class, and per user for members whose class changed.

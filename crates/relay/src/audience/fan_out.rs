@@ -97,7 +97,7 @@ impl AudienceIndex {
             AudienceRule::Channel(channel) => self.sees(class, *channel),
             AudienceRule::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
             AudienceRule::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
-            // Asked at replay only: looking for the channels takes a moment.
+            // At replay only, because the search is linear in the channels.
             AudienceRule::List(list) => {
                 let has_list = |channel: &&ChannelId| self.structure.list_of(**channel) == Some(*list);
                 self.structure.channels.keys().filter(has_list).any(|channel| self.sees(class, *channel))
@@ -118,7 +118,7 @@ impl AudienceIndex {
             }
             AudienceRule::Roles(roles) => {
                 let everyone = self.structure.id().cast();
-                // Members keep a role that was deleted until they are written again, and nobody has it.
+                // A member record keeps the id of a deleted role until the record is next written.
                 let exists = |role: &&RoleId| self.structure.roles.contains_key(role);
                 let has = |role: &RoleId| *role == everyone || class.key.roles.binary_search(role).is_ok();
                 roles.iter().filter(exists).any(has)
@@ -212,7 +212,7 @@ impl AudienceIndex {
         }
         self.deliver_to_thread(event, now, out);
         for (user_id, slot) in watchers {
-            // Told above, by name.
+            // Delivered above, to the user by name.
             if audience.always == Some(user_id)
                 || audience.mentions.as_ref().is_some_and(|mentions| mentions.users.contains(&user_id))
             {
@@ -268,7 +268,7 @@ impl AudienceIndex {
         }
     }
 
-    // ── channels, which not everybody may know ───────────────────────────────────────────────────
+    // ── channels, hidden from some members ───────────────────────────────────────────────────────
 
     fn deliver_channel(
         &self,
@@ -339,7 +339,7 @@ impl AudienceIndex {
         }
     }
 
-    /// To the sessions of one user that did not get it with their group. `always`: whatever rule and intents say.
+    /// Delivers to the sessions of one user that were not reached with their group. `always` skips rule and intents.
     fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Delivering) {
         let audience = &event.audience;
         let Some(user_subscribers) = self.users.get(&user_id) else { return };

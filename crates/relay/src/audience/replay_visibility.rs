@@ -5,7 +5,7 @@
 //!             decision about either.
 //! Doors       `Relay::decide_replay` for each dispatch of a RESUME; `Relay::would_reveal` for GUILD_CREATE;
 //!             `ReplayVisibility::of` when a session's snapshot is written.
-//! Invariants  V1 live delivery and replay ask the same predicates (`sees`, `admits`, `is_viewed_by`). V2 a rule
+//! Invariants  V1 live delivery and replay use the same predicates (`sees`, `admits`, `is_viewed_by`). V2 a rule
 //!             decides as the event did that it was made from, and gives the same rule again. V3 a rebuilt event has
 //!             the current state of channels and users that the user may view, and nothing else. (tests `it/replay.rs`,
 //!             `partition/tests/it/handover.rs`, `threads.rs`)
@@ -359,7 +359,7 @@ impl AudienceIndex {
         }
         let class = &self.classes[user_subscribers.class];
         match rule {
-            // A user who lost access to a channel still receives that somebody left another one.
+            // A user who lost access to a channel still receives events about users leaving another one.
             AudienceRule::ChannelExcept(channel, _) => self.sees(class, *channel),
             AudienceRule::Thread { .. } => self.admits_user(class, user_id, rule, now),
             rule => self.admits(class, rule, now),

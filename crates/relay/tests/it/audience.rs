@@ -74,7 +74,7 @@ impl Wish {
 }
 
 /// Determines the log of a session: its view and its subscriptions.
-type Stand = (BTreeSet<ChannelId>, SubscriptionMask);
+type GroupKey = (BTreeSet<ChannelId>, SubscriptionMask);
 
 struct World {
     rng: Rng,
@@ -87,7 +87,7 @@ struct World {
     subscribers: BTreeMap<u32, (UserId, Wish)>,
     next_slot: u32,
     /// By slot, after the change before.
-    stood: BTreeMap<u32, (LogId, Stand)>,
+    last_placements: BTreeMap<u32, (LogId, GroupKey)>,
 }
 
 fn channel_id(rng: &mut Rng) -> ChannelId {
@@ -105,9 +105,17 @@ impl World {
         let structure = structure(50, &roles, &[]);
         let members = (50..50 + USERS).map(|id| (UserId::new(id), member(id, &[]))).collect();
         let index = AudienceIndex::new(structure.clone());
-        let (subscribers, stood) = (BTreeMap::new(), BTreeMap::new());
-        let mut world =
-            Self { rng, backends_rng: Rng::new(!seed), structure, index, members, subscribers, next_slot: 0, stood };
+        let (subscribers, last_placements) = (BTreeMap::new(), BTreeMap::new());
+        let mut world = Self {
+            rng,
+            backends_rng: Rng::new(!seed),
+            structure,
+            index,
+            members,
+            subscribers,
+            next_slot: 0,
+            last_placements,
+        };
         (0..4).for_each(|_| world.change_channel());
         world
     }
@@ -338,26 +346,31 @@ impl World {
     fn check_logs(&mut self) -> BTreeMap<u32, LogId> {
         let to_all = delivered(&self.index, &event(AudienceRule::Members), NOW, &[]);
         assert_eq!(to_all.len(), self.subscribers.len());
-        let stands: BTreeMap<u32, (LogId, Stand)> = (to_all.iter())
+        let placements: BTreeMap<u32, (LogId, GroupKey)> = (to_all.iter())
             .map(|delivery| {
                 let (user, wish) = &self.subscribers[&delivery.slot];
                 let view = naive_view(&self.structure, &self.members[user]);
                 (delivery.slot, (delivery.log.expect("it came with the group"), (view, wish.mask())))
             })
             .collect();
-        let mut by_log: BTreeMap<LogId, &Stand> = BTreeMap::new();
-        let mut by_stand: BTreeMap<&Stand, LogId> = BTreeMap::new();
-        for (slot, (log, stand)) in &stands {
-            assert_eq!(*by_log.entry(*log).or_insert(stand), stand, "session {slot} is in a log of others");
-            assert_eq!(*by_stand.entry(stand).or_insert(*log), *log, "session {slot} stands like others elsewhere");
+        let mut by_log: BTreeMap<LogId, &GroupKey> = BTreeMap::new();
+        let mut by_key: BTreeMap<&GroupKey, LogId> = BTreeMap::new();
+        for (slot, (log, key)) in &placements {
+            assert_eq!(*by_log.entry(*log).or_insert(key), key, "session {slot} is in a log of others");
+            assert_eq!(
+                *by_key.entry(key).or_insert(*log),
+                *log,
+                "session {slot} has the key of others and another log"
+            );
         }
-        let same_views = self.stood.iter().all(|(slot, (_, stand))| stands.get(slot).is_some_and(|(_, s)| s == stand));
+        let same_views =
+            self.last_placements.iter().all(|(slot, (_, key))| placements.get(slot).is_some_and(|(_, s)| s == key));
         if same_views {
-            let moved = self.stood.iter().find(|(slot, (log, _))| stands[slot].0 != *log);
-            assert!(moved.is_none(), "nobody's stand changed, yet {moved:?} has another log");
+            let moved = self.last_placements.iter().find(|(slot, (log, _))| placements[slot].0 != *log);
+            assert!(moved.is_none(), "no key changed, yet {moved:?} has another log");
         }
-        let logs = stands.iter().map(|(slot, (log, _))| (*slot, *log)).collect();
-        self.stood = stands;
+        let logs = placements.iter().map(|(slot, (log, _))| (*slot, *log)).collect();
+        self.last_placements = placements;
         logs
     }
 
@@ -436,7 +449,7 @@ fn a2_more_channels_than_a_word_has_bits() {
 }
 
 #[test]
-fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
+fn a4_the_view_of_a_user_who_left_does_not_change_the_logs_of_others() {
     let everyone = role(1, Permissions::VIEW_CHANNEL);
     let hide = overwrite(OverwriteKind::Role(id(1)), Permissions::NONE, Permissions::VIEW_CHANNEL);
     let show = overwrite(OverwriteKind::Member(id(52)), Permissions::VIEW_CHANNEL, Permissions::NONE);
@@ -456,10 +469,10 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
         delivered(index, &event(AudienceRule::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
     };
     let before = logs_of(&index);
-    // Without the second channel the one who left viewed what the other does.
+    // Without the second channel both users have the same view.
     index.set_structure(structure(50, &[everyone], &[open]), &mut ());
     assert_eq!(logs_of(&index), before);
-    // Logs that nobody has any more are given out again, each once.
+    // Logs without sessions are allocated again, each once.
     for slot in 3..7 {
         let mask = SubscriptionMask::bot(Intents(1 << slot));
         index.add_subscriber(Subscriber { slot, mask }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());

@@ -93,7 +93,7 @@ fn intents_are_any_of_those_named() {
 }
 
 #[test]
-fn who_it_is_about_gets_it_whatever_gate_and_intents_say() {
+fn the_user_of_an_event_receives_it_without_access_and_intents() {
     let hidden =
         || Event::new(GUILD, EventName::VoiceStateUpdate, AudienceRule::Channel(id(HIDDEN)), Payload::GuildGone);
     check(&hidden(), &[OWNER, INSIDER]);
@@ -165,9 +165,9 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
         index.add_subscriber(Subscriber { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
     }
     let create = |channel: u64, author: u64, mentions: &[u64], change: &dyn Fn(&mut Message)| {
-        let mut said_there = Message { channel_id: id(channel), ..message(author, mentions) };
-        change(&mut said_there);
-        let mut event = said(said_there, None);
+        let mut message = Message { channel_id: id(channel), ..message(author, mentions) };
+        change(&mut message);
+        let mut event = message_create(message, None);
         event.audience.rule = AudienceRule::Channel(id(channel));
         event
     };
@@ -184,7 +184,7 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
     check(&create(HIDDEN, 61, &[], &|m| m.mention_everyone = true), &[OWNER, INSIDER, 63, 65]);
     // Bots are called by nothing: QUIET lacks the intent.
     check(&create(OPEN, QUIET, &[QUIET], &|m| m.mention_everyone = true), &looking(&[61, 63, 65]));
-    // An edit calls nobody.
+    // An edit mentions no one again, so passive sessions do not receive it.
     let Payload::Message(edited) = create(OPEN, 61, &[61, 63], &nothing).payload else { unreachable!("a message") };
     let edit = Event::new(GUILD, EventName::MessageUpdate, AudienceRule::Channel(id(OPEN)), Payload::Message(edited));
     check(&edit, &looking(&[]));
@@ -199,7 +199,7 @@ fn message(author: u64, mentions: &[u64]) -> Message {
     }
 }
 
-fn said(message: Message, referenced: Option<Message>) -> Event {
+fn message_create(message: Message, referenced: Option<Message>) -> Event {
     let payload = Payload::Message(Box::new(MessageEvent {
         message: Arc::new(message),
         channel_type: ChannelType::Text,
@@ -244,20 +244,20 @@ fn withheld(event: &Event, bot: u64) -> (bool, bool) {
 #[test]
 fn content_is_withheld_from_those_it_does_not_concern() {
     let (bot, other) = (60, 61);
-    assert_eq!(withheld(&said(message(other, &[]), None), bot), (true, false));
-    assert_eq!(withheld(&said(message(bot, &[]), None), bot), (false, false));
-    assert_eq!(withheld(&said(message(other, &[bot]), None), bot), (false, false));
-    assert_eq!(withheld(&said(message(other, &[other]), None), bot), (true, false));
-    assert_eq!(withheld(&said(message(other, &[bot]), Some(message(other, &[]))), bot), (false, true));
-    assert_eq!(withheld(&said(message(other, &[]), Some(message(bot, &[]))), bot), (true, false));
-    assert_eq!(withheld(&said(message(other, &[]), Some(message(other, &[]))), bot), (true, true));
-    assert_eq!(withheld(&said(message(bot, &[]), Some(message(other, &[bot]))), bot), (false, false));
+    assert_eq!(withheld(&message_create(message(other, &[]), None), bot), (true, false));
+    assert_eq!(withheld(&message_create(message(bot, &[]), None), bot), (false, false));
+    assert_eq!(withheld(&message_create(message(other, &[bot]), None), bot), (false, false));
+    assert_eq!(withheld(&message_create(message(other, &[other]), None), bot), (true, false));
+    assert_eq!(withheld(&message_create(message(other, &[bot]), Some(message(other, &[]))), bot), (false, true));
+    assert_eq!(withheld(&message_create(message(other, &[]), Some(message(bot, &[]))), bot), (true, false));
+    assert_eq!(withheld(&message_create(message(other, &[]), Some(message(other, &[]))), bot), (true, true));
+    assert_eq!(withheld(&message_create(message(bot, &[]), Some(message(other, &[bot]))), bot), (false, false));
 }
 
 /// Clients that support obfuscated channels, active or passive, receive only the visible voice
 /// states; others receive all.
 #[test]
-fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
+fn a_hidden_channel_is_obfuscated_for_clients_with_support() {
     let mut index = index();
     let obfuscated = UserSubscriptions { obfuscated: true, ..UserSubscriptions::default() };
     let (active, insider) = (UserSubscriptions { active: true, ..obfuscated }, &[21][..]);
@@ -265,11 +265,11 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
         let subscriber = Subscriber { slot: user as u32, mask: SubscriptionMask::user(mask) };
         index.add_subscriber(subscriber, Arc::new(member(user, roles)), 0, &mut ());
     }
-    let told_in_part = |name: EventName, channel_id: u64| {
+    let obfuscated_for = |name: EventName, channel_id: u64| {
         let channel = Channel::new(id(channel_id), GUILD, ChannelType::Text, "secret");
         let event = Event::new(GUILD, name, AudienceRule::Members, Payload::Channel(Arc::new(channel)));
         let found = forms(&index, &event);
-        assert_eq!(found.len(), 6, "everybody but who asked for nothing");
+        assert_eq!(found.len(), 6, "all sessions but the one without intents");
         let reads_it = |redaction: Redaction| {
             let mut body = Vec::new();
             event.render(Encoding::Json, redaction, &mut body);
@@ -281,9 +281,9 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
         in_part.map(|(slot, _)| slot).collect::<BTreeSet<u32>>()
     };
     for name in [EventName::ChannelCreate, EventName::ChannelUpdate] {
-        assert_eq!(told_in_part(name, OPEN), [].into());
-        assert_eq!(told_in_part(name, HIDDEN), [61, 63].into());
+        assert_eq!(obfuscated_for(name, OPEN), [].into());
+        assert_eq!(obfuscated_for(name, HIDDEN), [61, 63].into());
     }
-    // It is in nobody's view any more.
-    assert_eq!(told_in_part(EventName::ChannelDelete, 999), [61, 63, 65].into());
+    // No member can view a deleted channel.
+    assert_eq!(obfuscated_for(EventName::ChannelDelete, 999), [61, 63, 65].into());
 }

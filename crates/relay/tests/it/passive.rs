@@ -43,25 +43,25 @@ const ROOM: ChannelId = ChannelId::new(VOICE[0]);
 const CELLAR: ChannelId = ChannelId::new(VOICE[1]);
 
 #[test]
-fn u1_only_what_changed_is_told_and_only_once() {
+fn u1_an_update_has_each_change_once() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     world.says(TALK);
     world.says(TALK);
     world.voice(BEN, Some(ROOM), false);
-    assert_eq!(world.told(slot), Some((vec![TALK], vec![BEN], vec![])));
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), Some((vec![TALK], vec![BEN], vec![])));
+    assert_eq!(world.next_update(slot), None);
     world.voice(BEN, Some(CELLAR), false);
     world.voice(BEN, None, false);
-    assert_eq!(world.told(slot), Some((vec![], vec![], vec![BEN])));
+    assert_eq!(world.next_update(slot), Some((vec![], vec![], vec![BEN])));
     world.voice(BEN, Some(ROOM), false);
     world.voice(BEN, None, false);
-    assert_eq!(world.told(slot), None, "a user who joined and left between updates is not mentioned");
+    assert_eq!(world.next_update(slot), None, "a user who joined and left between updates is not mentioned");
 }
 
 #[test]
-fn u1_sessions_that_were_told_at_different_times_are_told_different_things() {
+fn u1_an_update_starts_from_the_last_update_of_its_session() {
     let mut world = World::new(0);
     let first = world.attach(ANA, PASSIVE);
     world.says(TALK);
@@ -73,13 +73,13 @@ fn u1_sessions_that_were_told_at_different_times_are_told_different_things() {
     world.voice(OWNER, None, false);
     world.now_ms += 2 * INTERVAL_MS;
     world.relay.handle_timer(world.now(), &mut world.post);
-    assert_eq!(world.told_of(first), Some((vec![TALK, NEWS], vec![], vec![])));
-    assert_eq!(world.told_of(second), Some((vec![NEWS], vec![], vec![OWNER])));
-    assert_eq!(world.told_of(third), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.pending_update(first), Some((vec![TALK, NEWS], vec![], vec![])));
+    assert_eq!(world.pending_update(second), Some((vec![NEWS], vec![], vec![OWNER])));
+    assert_eq!(world.pending_update(third), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]
-fn u1_who_left_is_told_however_often_they_moved_before() {
+fn u1_a_user_who_left_is_reported_after_any_number_of_moves() {
     let mut world = World::new(0);
     let early = world.attach(ANA, PASSIVE);
     for n in 0..20 {
@@ -90,14 +90,14 @@ fn u1_who_left_is_told_however_often_they_moved_before() {
     world.voice(OWNER, None, false);
     world.now_ms += 2 * INTERVAL_MS;
     world.relay.handle_timer(world.now(), &mut world.post);
-    assert_eq!(world.told_of(late), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.pending_update(late), Some((vec![], vec![], vec![OWNER])));
     world.read_post();
     world.check_client(early);
     world.check_client(late);
 }
 
 #[test]
-fn r4_who_looks_is_told_first_what_they_missed() {
+fn r4_a_session_that_becomes_active_first_receives_missed_changes() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
     world.set_mask(slot, ACTIVE);
@@ -105,7 +105,7 @@ fn r4_who_looks_is_told_first_what_they_missed() {
     world.says(TALK);
     world.voice(BEN, Some(ROOM), false);
     world.relay.set_mask(ANA, slot, SubscriptionMask::user(ACTIVE), &mut world.post);
-    assert_eq!(world.told_of(slot), Some((vec![TALK], vec![BEN], vec![])));
+    assert_eq!(world.pending_update(slot), Some((vec![TALK], vec![BEN], vec![])));
     world.read_post();
     world.clients.get_mut(&slot).expect("it is here").mask = ACTIVE;
     // From here on it receives events live, and the next two rounds have no update for it.
@@ -113,51 +113,51 @@ fn r4_who_looks_is_told_first_what_they_missed() {
     world.voice(BEN, Some(CELLAR), false);
     world.check_client(slot);
     world.set_mask(slot, PASSIVE);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
 }
 
 #[test]
-fn r4_who_changes_what_they_want_and_stays_passive_misses_nothing() {
+fn r4_a_passive_session_with_new_subscriptions_misses_no_change() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
     world.says(TALK);
     world.set_mask(slot, UserSubscriptions { member_updates: true, ..PASSIVE });
-    assert_eq!(world.told(slot), Some((vec![TALK], vec![], vec![])));
+    assert_eq!(world.next_update(slot), Some((vec![TALK], vec![], vec![])));
 }
 
 #[test]
-fn u3_a_channel_that_comes_into_view_is_told_whole() {
+fn u3_a_channel_that_enters_the_view_is_sent_whole() {
     let mut world = World::new(0);
     world.hide(NEWS);
     world.hide(ROOM);
     world.voice(OWNER, Some(ROOM), false);
     world.says(NEWS);
     let slot = world.attach(ANA, PASSIVE);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     world.show(NEWS);
     world.show(ROOM);
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![])));
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), Some((vec![NEWS], vec![OWNER], vec![])));
+    assert_eq!(world.next_update(slot), None);
 }
 
 #[test]
-fn u3_who_is_in_a_channel_that_goes_out_of_view_left_as_far_as_can_be_seen() {
+fn u3_users_in_a_channel_that_leaves_the_view_are_sent_as_left() {
     let mut world = World::new(0);
     world.voice(OWNER, Some(ROOM), false);
     let slot = world.attach(ANA, PASSIVE);
     world.hide(ROOM);
     world.hide(NEWS);
     world.says(NEWS);
-    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.next_update(slot), Some((vec![], vec![], vec![OWNER])));
     // It was hidden when they left, so they must not be there when it is shown.
     world.voice(OWNER, None, false);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     world.show(ROOM);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
 }
 
 #[test]
-fn u3_what_came_and_went_between_two_updates_is_not_told() {
+fn u3_a_view_that_returned_between_two_updates_sends_nothing() {
     let mut world = World::new(0);
     world.hide(ROOM);
     world.hide(NEWS);
@@ -168,15 +168,15 @@ fn u3_what_came_and_went_between_two_updates_is_not_told() {
     world.says(NEWS);
     world.hide(ROOM);
     world.hide(NEWS);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     // The same by a role instead of a channel.
     let (plain, seeing) = (world.members[&ANA].clone(), member(ANA.get(), &[21]));
     world.set_role(21, Permissions::ADMINISTRATOR);
     world.set_member(seeing.clone());
     world.set_member(plain);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     world.set_member(seeing);
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![])));
+    assert_eq!(world.next_update(slot), Some((vec![NEWS], vec![OWNER], vec![])));
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn u3_a_renamed_or_new_channel_is_no_news() {
     world.show(NEWS);
     world.set_channel(90, Vec::new());
     world.set_role(22, Permissions::BAN_MEMBERS);
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), None);
     world.delete_channel(ROOM.get());
-    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.next_update(slot), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]
@@ -214,15 +214,15 @@ fn u4_a_user_knows_where_they_are_themselves() {
 }
 
 #[test]
-fn u5_what_was_held_back_at_replay_is_told_once_it_may_be_seen() {
+fn u5_changes_withheld_at_replay_are_sent_once_visible() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
     world.voice(BEN, Some(CELLAR), false);
-    world.told(slot);
+    world.next_update(slot);
     world.disconnect(slot);
     world.says(NEWS);
     world.voice(OWNER, Some(ROOM), false);
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![])));
+    assert_eq!(world.next_update(slot), Some((vec![NEWS], vec![OWNER], vec![])));
     for channel_id in [NEWS, ROOM, CELLAR] {
         world.hide(channel_id);
     }
@@ -232,19 +232,19 @@ fn u5_what_was_held_back_at_replay_is_told_once_it_may_be_seen() {
         world.show(channel_id);
     }
     // In the next round nothing has changed within their views.
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![BEN])));
-    assert_eq!(world.told(slot), None);
+    assert_eq!(world.next_update(slot), Some((vec![NEWS], vec![OWNER], vec![BEN])));
+    assert_eq!(world.next_update(slot), None);
 }
 
 /// Ana was away while the owner left voice, and resumed when they were back and she could not read the news any more.
-fn world_told_newer_things_at_replay() -> (World, u32) {
+fn world_after_a_replay_with_newer_state() -> (World, u32) {
     let mut world = World::new(0);
     world.voice(OWNER, Some(ROOM), false);
     let slot = world.attach(ANA, PASSIVE);
     world.disconnect(slot);
     world.says(NEWS);
     world.voice(OWNER, None, false);
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![], vec![OWNER])));
+    assert_eq!(world.next_update(slot), Some((vec![NEWS], vec![], vec![OWNER])));
     world.hide(NEWS);
     world.voice(OWNER, Some(ROOM), false);
     world.resume(slot);
@@ -253,18 +253,18 @@ fn world_told_newer_things_at_replay() -> (World, u32) {
 }
 
 #[test]
-fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
-    let (mut world, slot) = world_told_newer_things_at_replay();
+fn u5_changes_after_a_replay_with_newer_state_are_sent() {
+    let (mut world, slot) = world_after_a_replay_with_newer_state();
     world.voice(OWNER, None, false);
-    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.next_update(slot), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]
-fn u5_who_was_told_newer_things_at_replay_is_told_when_they_go_out_of_view() {
-    let (mut world, slot) = world_told_newer_things_at_replay();
+fn u5_users_from_a_replay_with_newer_state_leave_with_their_channel() {
+    let (mut world, slot) = world_after_a_replay_with_newer_state();
     // They are still there, and came after the last update.
     world.hide(ROOM);
-    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
+    assert_eq!(world.next_update(slot), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]

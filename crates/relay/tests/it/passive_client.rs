@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-/// What GUILD_CREATE or READY said.
+/// Newest messages and voice states from GUILD_CREATE or READY.
 #[derive(Default)]
 pub struct Create {
     pub newest: BTreeMap<ChannelId, MessageId>,

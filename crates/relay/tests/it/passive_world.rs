@@ -252,16 +252,16 @@ impl World {
         }
     }
 
-    /// The time for passive updates has come.
+    /// Lets the interval of passive updates pass, and checks every client.
     pub fn round(&mut self) {
-        let told = |world: &mut Self| {
+        let updated = |world: &mut Self| {
             world.now_ms += 2 * INTERVAL_MS;
             world.relay.handle_timer(world.now(), &mut world.post);
             let got = world.post.got.iter().map(|(slot, ..)| *slot).collect::<Vec<_>>();
             world.read_post();
             got
         };
-        let mut got = told(self);
+        let mut got = updated(self);
         let count = got.len();
         got.sort_unstable();
         got.dedup();
@@ -270,7 +270,7 @@ impl World {
         for slot in self.clients.keys().copied().collect::<Vec<_>>() {
             self.check_client(slot);
         }
-        assert_eq!(told(self), Vec::<u32>::new(), "nothing is told twice");
+        assert_eq!(updated(self), Vec::<u32>::new(), "no change is sent twice");
     }
 
     // ── what clients make of it ──────────────────────────────────────────────────────────────────
@@ -281,7 +281,7 @@ impl World {
         let to_all = delivered(index, &event(AudienceRule::Members), NOW, &[]);
         let logs: BTreeMap<u32, LogId> = to_all.iter().filter_map(|d| Some((d.slot, d.log?))).collect();
         for (slot, published, log) in got {
-            // Of a member who is being let go, in a test that says so.
+            // The test removed the client of this member.
             let Some(client) = self.clients.get_mut(&slot) else { continue };
             assert!(log.is_none_or(|log| logs[&slot] == log), "A4: the log of its group");
             let view = naive_view(&self.structure, &self.members[&client.user_id]);
@@ -314,7 +314,7 @@ impl World {
                 PassiveUpdate::Delta => EventName::PassiveUpdateV2,
             };
             if let AudienceRule::Channels(_) = published.event.audience.rule {
-                assert_eq!(published.event.name, name, "in the form the client asked for");
+                assert_eq!(published.event.name, name, "in the form of the client's subscriptions");
                 self.updates_count += 1;
             }
             assert!(
@@ -517,7 +517,7 @@ impl World {
 }
 
 /// Content of a session's passive updates: channels, users in voice, users who left.
-pub type Told = (Vec<ChannelId>, Vec<UserId>, Vec<UserId>);
+pub type UpdateContent = (Vec<ChannelId>, Vec<UserId>, Vec<UserId>);
 
 impl World {
     pub fn hide(&mut self, channel_id: ChannelId) {
@@ -531,16 +531,16 @@ impl World {
     }
 
     /// Content of a session's next passive update; `None` if there is none.
-    pub fn told(&mut self, slot: u32) -> Option<Told> {
+    pub fn next_update(&mut self, slot: u32) -> Option<UpdateContent> {
         self.now_ms += 2 * INTERVAL_MS;
         self.relay.handle_timer(self.now(), &mut self.post);
-        let told = self.told_of(slot);
+        let update = self.pending_update(slot);
         self.read_post();
         self.check_client(slot);
-        told
+        update
     }
 
-    pub fn told_of(&self, slot: u32) -> Option<Told> {
+    pub fn pending_update(&self, slot: u32) -> Option<UpdateContent> {
         let mut found = self.post.got.iter().filter(|(to, ..)| *to == slot);
         let (_, published, _) = found.next()?;
         assert!(found.next().is_none(), "one update");

@@ -229,12 +229,12 @@ fn check_club_is_lost(take: impl Fn(&mut Guild), give: impl Fn(&mut Guild)) {
 }
 
 #[test]
-fn who_lost_a_role_is_not_sent_what_they_saw_by_it() {
+fn replay_withholds_events_visible_only_through_a_lost_role() {
     check_club_is_lost(|guild| guild.member(Some(&[])), |guild| guild.member(Some(&[ROLE])));
 }
 
 #[test]
-fn what_was_said_in_a_channel_that_was_hidden_is_not_sent() {
+fn replay_withholds_messages_of_a_hidden_channel() {
     check_club_is_lost(|guild| guild.structure(club_structure(false)), |guild| guild.structure(club_structure(true)));
 }
 
@@ -253,7 +253,7 @@ fn a_role_that_was_deleted_shows_nothing_any_more() {
 }
 
 #[test]
-fn what_was_said_in_a_channel_that_was_deleted_is_not_sent() {
+fn replay_withholds_messages_of_a_deleted_channel() {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
     let mut structure = GuildStructure::clone(&club_structure(true));
@@ -264,7 +264,7 @@ fn what_was_said_in_a_channel_that_was_deleted_is_not_sent() {
 }
 
 #[test]
-fn who_moved_to_where_one_cannot_look_any_more_is_not_left_where_they_were() {
+fn replay_corrects_the_channel_of_a_user_who_moved_out_of_view() {
     let mut guild = Guild::eventful();
     let before = guild.sent();
     guild.voice(OWNER, Some(HALL));
@@ -281,7 +281,7 @@ fn who_moved_to_where_one_cannot_look_any_more_is_not_left_where_they_were() {
 }
 
 #[test]
-fn who_was_kicked_or_banned_is_sent_nothing_at_all() {
+fn replay_withholds_all_events_from_a_removed_member() {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
     guild.member(None);
@@ -300,11 +300,11 @@ fn of_a_guild_that_was_deleted_nothing_is_sent() {
 }
 
 #[test]
-fn who_moved_where_one_cannot_see_is_only_known_to_have_left() {
+fn a_move_to_a_hidden_channel_is_visible_to_viewers_of_the_old_one() {
     let mut guild = Guild::eventful();
     guild.voice(OWNER, Some(BAR));
     let before = guild.sent();
-    // To the owner's own room, which nobody else can view.
+    // The owner moves to a room that no other member can view.
     let room = ChannelId::new(103);
     let left = Payload::Voice { state: Arc::new(in_voice(OWNER, None)), member: None };
     let event = Event::new(GUILD, EventName::VoiceStateUpdate, AudienceRule::ChannelExcept(BAR, room), left);

@@ -50,7 +50,7 @@ impl Recipients for Notes {
         self.0.push(format!("direct {} {}", session.slot, event.name.as_str()));
     }
     fn members(&mut self, session: SessionKey, _guild_id: GuildId, answer: &MembersAnswer) {
-        let FoundMembers::Whole(members) = &answer.members else { panic!("all were asked for") };
+        let FoundMembers::Whole(members) = &answer.members else { panic!("the request was for all members") };
         self.0.push(format!("members {} {}", session.slot, members.len()));
     }
 }
@@ -116,7 +116,7 @@ impl Stream {
     }
 
     /// With a snapshot, and users 52 and 54 in it under their ids.
-    fn begun() -> Self {
+    fn started() -> Self {
         let mut stream = Self::new();
         assert_eq!(stream.next(snapshot(false)), Progress::Steady);
         for user in [52, 54] {
@@ -163,12 +163,12 @@ impl Stream {
 }
 
 #[test]
-fn r1_a_gap_is_told_and_ends_with_a_snapshot() {
-    let mut stream = Stream::begun();
+fn r1_a_gap_is_reported_and_ends_with_a_snapshot() {
+    let mut stream = Stream::started();
     let message = || published(AudienceRule::Members, ReplicaUpdate::None);
     let seq = stream.seq;
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Gap);
-    assert_eq!(stream.say(1, seq + 3, message()), Progress::Steady, "it was told already");
+    assert_eq!(stream.say(1, seq + 3, message()), Progress::Steady, "the gap was reported already");
     stream.now = Now::new(999, 0);
     assert_eq!(stream.say(1, seq + 4, message()), Progress::Steady);
     stream.now = Now::new(1_000, 0);
@@ -176,14 +176,14 @@ fn r1_a_gap_is_told_and_ends_with_a_snapshot() {
     assert_eq!(stream.say(1, seq + 1, snapshot(true)), Progress::Restarted);
     assert_eq!(stream.take(), ["reset 52", "reset 54"], "nothing was delivered past the gap");
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Steady);
-    assert_eq!(stream.take(), ["begin MESSAGE_DELETE"], "nobody is here any more");
-    assert_eq!(stream.say(1, seq + 9, message()), Progress::Gap, "a new gap is told again");
+    assert_eq!(stream.take(), ["begin MESSAGE_DELETE"], "no session is attached");
+    assert_eq!(stream.say(1, seq + 9, message()), Progress::Gap, "a new gap is reported at once");
 }
 
 #[test]
 fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
     for seq in [1, 3, 4, 1_000] {
-        let mut stream = Stream::begun();
+        let mut stream = Stream::started();
         assert_eq!(stream.say(1, seq, snapshot(true)), Progress::Restarted);
         assert_eq!(stream.take(), ["reset 52", "reset 54"]);
         assert_eq!(stream.say(1, seq + 1, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
@@ -193,7 +193,7 @@ fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
 
 #[test]
 fn r1_what_was_seen_before_is_dropped() {
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     for seq in 0..=stream.seq {
         assert_eq!(stream.say(1, seq, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
     }
@@ -202,7 +202,7 @@ fn r1_what_was_seen_before_is_dropped() {
 
 #[test]
 fn p2_another_epoch_is_not_ours() {
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     for epoch in [0, 2] {
         let seq = stream.seq + 1;
         assert_eq!(stream.say(epoch, seq, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
@@ -231,7 +231,7 @@ fn r2_nothing_before_attached_and_everything_after() {
 
 #[test]
 fn r3_effects_come_before_their_event() {
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     let hidden = || AudienceRule::Channel(id(HIDDEN));
     stream.check(published(hidden(), ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
     // A user who gains access by an event receives it; one who loses access does not.
@@ -249,8 +249,8 @@ fn r3_effects_come_before_their_event() {
 }
 
 #[test]
-fn a_member_who_leaves_loses_the_guild_before_others_are_told() {
-    let mut stream = Stream::begun();
+fn a_leaving_member_loses_the_guild_before_the_event_is_delivered() {
+    let mut stream = Stream::started();
     let left = ReplicaUpdate::Member(id(52), None);
     stream.check(published(AudienceRule::Members, left), &["lost 52", "begin MESSAGE_DELETE", "deliver 54"]);
     assert!(stream.relay.audience().is_some_and(|audience| audience.member(UserId::new(52)).is_none()));
@@ -260,14 +260,14 @@ fn a_member_who_leaves_loses_the_guild_before_others_are_told() {
 
 #[test]
 fn a_deleted_guild_is_lost_by_all() {
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     stream.check(published(AudienceRule::Members, ReplicaUpdate::Deleted), &["lost 52", "lost 54"]);
     stream.check(published(AudienceRule::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
 fn what_concerns_one_session_goes_to_it() {
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     let event =
         Arc::new(Event::new(GUILD, EventName::VoiceServerUpdate, AudienceRule::User(id(52)), Payload::GuildGone));
     stream.check(RelayMessage::Direct { session: key(52), event }, &["direct 52 VOICE_SERVER_UPDATE"]);
@@ -291,7 +291,7 @@ fn the_messages_to_the_guild_name_the_relay() {
 fn a_stream_that_begins_again_lets_everybody_in_anew() {
     // Whether the guild knows of a loss, or of nothing because it began again itself.
     for reset in [true, false] {
-        let mut stream = Stream::begun();
+        let mut stream = Stream::started();
         stream.watch(52, 52, &[7]);
         assert_eq!(stream.says(snapshot(reset)), ["want false"], "until they are back");
         assert_eq!(stream.take(), ["reset 52", "reset 54"]);
@@ -346,7 +346,7 @@ fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
 #[test]
 fn the_guild_hears_which_members_are_watched() {
     let none = Vec::<String>::new();
-    let mut stream = Stream::begun();
+    let mut stream = Stream::started();
     assert_eq!(stream.watch(52, 52, &[7, 8, 8]), ["watch +7 8 -", "tell 52 7 8"]);
     assert_eq!(
         stream.watch(54, 54, &[8, 9]),
@@ -376,8 +376,8 @@ fn the_guild_hears_which_members_are_watched() {
 }
 
 #[test]
-fn a_session_that_leaves_while_it_is_let_in_anew_watches_no_more() {
-    let mut stream = Stream::begun();
+fn a_session_that_leaves_during_a_resync_stops_watching() {
+    let mut stream = Stream::started();
     stream.watch(52, 52, &[7]);
     stream.next(snapshot(true));
     assert_eq!(words(stream.relay.detach(id(52), 52)), ["watch + -7"]);
@@ -385,8 +385,8 @@ fn a_session_that_leaves_while_it_is_let_in_anew_watches_no_more() {
 }
 
 #[test]
-fn who_watches_before_their_view_begins_is_told_when_it_does() {
-    let mut stream = Stream::begun();
+fn watches_set_before_the_attach_take_effect_with_it() {
+    let mut stream = Stream::started();
     assert_eq!(stream.watch(56, 56, &[7, 8]), ["watch +7 8 -"]);
     assert_eq!(stream.says(attached(56, 56)), ["tell 56 7 8"]);
     assert_eq!(stream.watch(57, 57, &[9]), ["watch +9 -"]);

@@ -204,11 +204,11 @@ fn privileged_events_have_domains_of_their_own() {
         // A bot without it receives such an event only because it names the bot.
         assert_eq!(visibility.covers(&event, &plain), clearance == Clearance::None, "{:?}", event.name);
     }
-    let said = said_in(id(100), MessageId::new(9), id(60), &[id(52)], false);
-    let strangers = Redaction::for_strangers(said.content_readers.as_ref().expect("a message has readers"));
-    let visibility = index.visibility(&said).in_form(&said, strangers);
+    let event = said_in(id(100), MessageId::new(9), id(60), &[id(52)], false);
+    let strangers = Redaction::for_strangers(event.content_readers.as_ref().expect("a message has readers"));
+    let visibility = index.visibility(&event).in_form(&event, strangers);
     assert_eq!(visibility, Visibility::Public(Clearance::None));
-    assert!(visibility.covers(&said, &plain));
+    assert!(visibility.covers(&event, &plain));
     let about = named(EventName::GuildUpdate).always_to(id(51));
     assert!(!index.visibility(&about).covers(&about, &user), "a recipient whom the gate may not admit");
 }
