@@ -28,8 +28,8 @@ const BEAT_MS: u64 = 30_000;
 /// Actions so far that later ones refer to.
 #[derive(Debug, Default)]
 pub struct Actions {
-    messages: VecDeque<Said>,
-    said: u64,
+    messages: VecDeque<SentMessage>,
+    messages_count: u64,
     invites: VecDeque<InviteCode>,
     kept: KnownResources,
     published: u64,
@@ -37,9 +37,9 @@ pub struct Actions {
     pub moved: u64,
 }
 
-/// A message that somebody wrote.
+/// A message that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct SentMessage {
     channel: ChannelId,
     message: MessageId,
     author: UserId,
@@ -131,7 +131,7 @@ pub fn brief(message: &ToRelay) -> String {
 }
 
 impl World {
-    /// One thing happens.
+    /// Does one random action.
     pub fn act(&mut self) -> Result<(), Fault> {
         match self.rng.below(100) {
             0..46 => self.random_command()?,
@@ -176,7 +176,7 @@ impl World {
         Ok(())
     }
 
-    /// Clients say that they are there, in time.
+    /// Sends the heartbeats that are due.
     pub fn beat(&mut self) {
         let now = self.now().instant.0;
         for client in &mut self.clients {

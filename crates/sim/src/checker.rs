@@ -1,7 +1,7 @@
 //! Checker: what every session must have been sent, and whether its client got exactly that.
 //!
-//! Owns        one `Session` per session the partitions made: the list of its dispatches in order, as the
-//!             model says they must be, and how far its client has come.
+//! Owns        one `Session` per session the partitions made: the dispatches that the model expects, in order, and how
+//!             many of them its client has received.
 //! Doors       `guild` and `relays` follow the guild's events and streams; `sessions` follows the partitions; `clients`
 //!             holds what a client decoded against all that, `at_rest` what it knows against what is;
 //!             `restart` compares the store with the published state.
@@ -35,7 +35,7 @@ use std::{
     sync::Arc,
 };
 
-/// Something that must not be. The text says what was expected and what came.
+/// A violated expectation. The text has the expected and the actual value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
@@ -51,7 +51,7 @@ pub struct InTransit {
     pub event: Option<Rc<Event>>,
     pub made_at_unix_ms: i64,
     /// The guild when the job began that this is the result of.
-    pub begun: Option<Rc<State>>,
+    pub job_state: Option<Rc<State>>,
 }
 
 /// Limits of the partitions that decide about sessions.
@@ -88,8 +88,8 @@ pub struct Checker {
     by_id: HashMap<Arc<str>, usize>,
     relays: BTreeMap<RelayId, Relay>,
     shown: PresenceModel,
-    /// What everybody was last told that a member shows.
-    told: BTreeMap<u64, (&'static str, usize)>,
+    /// Last published presence of each member.
+    published_presences: BTreeMap<u64, (&'static str, usize)>,
     pace: Pace,
     /// Events and rounds of passive updates that any relay handled.
     given_total: u64,
@@ -133,7 +133,7 @@ impl Checker {
             by_id: HashMap::new(),
             relays: BTreeMap::new(),
             shown: PresenceModel::default(),
-            told: BTreeMap::new(),
+            published_presences: BTreeMap::new(),
             pace: Pace::default(),
             given_total: 0,
             texts: Texts::default(),

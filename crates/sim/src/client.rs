@@ -76,7 +76,7 @@ pub struct Client {
     /// Op 9s of this connection.
     pub invalid_sessions: u8,
     /// A close frame came.
-    pub was_told: bool,
+    pub is_close_received: bool,
 }
 
 impl Client {

@@ -40,19 +40,19 @@ pub enum InjectedFault {
     Threads,
     /// One relay does not receive changes of thread members.
     Joins,
-    /// One relay sends everybody the events for moderators: bans, invites, webhooks.
+    /// One relay sends all sessions the events for moderators: bans, invites, webhooks.
     Moderators,
     /// One relay does not hear of time-outs.
     Timeouts,
     /// One relay does not hear that members left, were thrown out or were banned.
     Kicks,
-    /// One relay tells everybody what backends publish for some.
+    /// One relay sends all sessions the backend events that are for some.
     Audiences,
     /// One partition goes on serving sessions whose token was revoked.
     Tokens,
-    /// One partition tells somebody of direct messages who is not in them.
+    /// One partition sends messages of a direct message to users who are not its recipients.
     Dms,
-    /// One partition goes on telling those who have left a group.
+    /// One partition sends messages of a group to users who have left it.
     Leavers,
     /// The hand-over of one partition lacks an entry of each session.
     Handover,
@@ -140,17 +140,17 @@ impl FaultInjector {
     }
 
     /// Accounts to which a partition sends an event of a direct message.
-    pub fn tells(&mut self, side: usize, published: &Published, to: Vec<UserId>) -> Vec<UserId> {
+    pub fn recipients(&mut self, side: usize, published: &Published, to: Vec<UserId>) -> Vec<UserId> {
         let Some(channel) = published.event.direct_channel().filter(|_| side == VICTIM) else { return to };
-        let is_said = published.event.name.as_str() == "MESSAGE_CREATE";
+        let is_message = published.event.name.as_str() == "MESSAGE_CREATE";
         let ever = self.written_to.entry(channel).or_default();
         ever.extend(&to);
         match self.kind {
-            InjectedFault::Dms if is_said => {
-                let everybody = self.written_to.values().flatten().copied();
-                everybody.collect::<BTreeSet<_>>().into_iter().collect()
+            InjectedFault::Dms if is_message => {
+                let all = self.written_to.values().flatten().copied();
+                all.collect::<BTreeSet<_>>().into_iter().collect()
             }
-            InjectedFault::Leavers if is_said => ever.iter().copied().collect(),
+            InjectedFault::Leavers if is_message => ever.iter().copied().collect(),
             _ => to,
         }
     }

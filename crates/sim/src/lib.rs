@@ -1,8 +1,8 @@
 //! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, over restarts of the
 //! process, with faults drawn from a seed.
 //!
-//! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`, `store`,
-//!             `faults`), and the judgement (`checker`, `session`, and `model`, which it rests on).
+//! Owns        random actions (`world`, `act`), the queues, store and faults between the machines (`pipeline`, `store`,
+//!             `faults`), and the checks (`checker` and `session`, by the rules of `model`).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
@@ -27,11 +27,11 @@ use std::fmt;
 /// How a seed is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many things happen.
+    /// Number of random actions.
     pub steps: u32,
     /// The fault to inject.
     pub injected_fault: InjectedFault,
-    /// Says on standard error what happens.
+    /// Writes a trace to standard error.
     pub trace: bool,
 }
 

@@ -29,7 +29,7 @@ struct Args {
     /// Only this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many things happen in a run.
+    /// Number of random actions in a run.
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
     /// Inject a fault: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
@@ -39,7 +39,7 @@ struct Args {
     /// The same as `--break permissions`.
     #[arg(long)]
     break_permissions: bool,
-    /// Says what happens, step by step.
+    /// Write a trace of every step to standard error.
     #[arg(long)]
     trace: bool,
 }

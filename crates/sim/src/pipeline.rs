@@ -5,7 +5,7 @@
 
 use crate::{
     checker::{Fault, InTransit},
-    model::{DirectModel, ToldDirect},
+    model::{DirectEvent, DirectModel},
     store::Store,
 };
 use guildhall_guild::Write;
@@ -21,7 +21,7 @@ pub struct Group {
     /// Accounts that joined.
     pub joined: Vec<UserId>,
     /// Events for the recipients of a direct message.
-    pub told: Vec<(Arc<Published>, Rc<ToldDirect>)>,
+    pub direct_events: Vec<(Arc<Published>, Rc<DirectEvent>)>,
     /// The direct message after it.
     pub direct: Option<Rc<DirectModel>>,
     /// Of the guild, after it.
@@ -54,7 +54,7 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn push(&mut self, mut group: Group) {
         group.is_uncommitted = !group.writes.is_empty();
-        let is_empty = group.writes.is_empty() && group.relay.is_empty() && group.told.is_empty();
+        let is_empty = group.writes.is_empty() && group.relay.is_empty() && group.direct_events.is_empty();
         if !is_empty || !group.joined.is_empty() {
             self.groups.push_back(group);
         }

@@ -2,7 +2,7 @@
 //!
 //! Owns        what its client must be sent, in order (`expected`), and what the product gave it of that.
 //! Doors       `membership` follows the guild, `pending_ready` what READY waits for, `given` an input of the product,
-//!             `replay` a RESUME, `received` the client; `end` says why it may be gone.
+//!             `replay` a RESUME, `received` the client; `end` decides why it may be gone.
 
 mod delivery_check;
 mod end;
@@ -13,7 +13,7 @@ mod received;
 mod replay;
 mod restore;
 
-pub use expected::{DeliveryTime, Expected, What, Withheld};
+pub use expected::{Content, DeliveryTime, Expected, Withheld};
 
 use crate::{
     checker::Identified,
@@ -88,14 +88,14 @@ pub struct Session {
     watched: BTreeSet<u64>,
     capabilities: Capabilities,
     /// Passive session: number of its relay's changes in its updates, and the guild's state that it knows.
-    pub told: (usize, Rc<State>),
+    pub known_state: (usize, Rc<State>),
     /// Passive session with an incomplete replay, until its next update: channels it viewed at either time.
     doubtful: BTreeSet<u64>,
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
-    /// What its client knows.
+    /// State of the guild by the dispatches that the client received.
     pub known: ClientModel,
-    /// Its client asked for what it had got already, and did not go back.
+    /// The client requested dispatches that it had already, without a RESUME from an older state.
     pub is_confused: bool,
     /// Update that the current input has to send to a passive session.
     due: Option<PendingUpdates>,
@@ -104,10 +104,10 @@ pub struct Session {
     /// Seq 1 comes first.
     pub expected: Vec<Expected>,
     /// Dispatches that the current input has to add.
-    pending: VecDeque<What>,
+    pending: VecDeque<Content>,
     /// Answers to op 8, which are made when the connection has nothing else to do.
     pub chunks: VecDeque<Rc<str>>,
-    /// What its client asked for by op 8, by nonce.
+    /// The client's op 8 requests, by nonce.
     pub requests: Vec<(String, RequestGuildMembers)>,
     /// The client is known to have everything up to here.
     pub received_floor: u64,
@@ -119,14 +119,14 @@ pub struct Session {
     pub was_restored: bool,
     /// Why it does not exist any more.
     pub gone: Option<&'static str>,
-    /// The client said goodbye on its connection with this serial number.
+    /// The client closed its connection with this serial number with a close code that ends the session.
     pub goodbye_on: Option<u64>,
     pub conn_serial: u64,
     conn: Option<SlotKey>,
     detached_since: Option<Instant>,
     /// Of its account's shards the first, or its only one.
     pub is_first_shard: bool,
-    /// What its READY waits for, while it does.
+    /// Set until READY is sent: what READY still waits for.
     pending_ready: Option<PendingReady>,
 }
 
@@ -155,7 +155,7 @@ impl Session {
             subscription: Subscription::default(),
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
-            told: Default::default(),
+            known_state: Default::default(),
             doubtful: BTreeSet::new(),
             was_never_active: false,
             known: ClientModel::default(),
@@ -221,7 +221,7 @@ impl Session {
         self.membership == Membership::Inside && self.relay_id() == relay
     }
 
-    pub fn expect(&mut self, what: What) {
-        self.pending.push_back(what);
+    pub fn expect(&mut self, content: Content) {
+        self.pending.push_back(content);
     }
 }

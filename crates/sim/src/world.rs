@@ -1,4 +1,4 @@
-//! World: the machines, the wires between them, and the order in which things happen.
+//! World: the machines, the queues between them, and the order of steps.
 //!
 //! Owns        one guild, its pipeline, direct messages, two partitions with their links, the clients, and the checker.
 //! Invariants  what happens next is drawn from the seed alone. Everything that crosses between two machines waits in
@@ -20,7 +20,7 @@ use crate::{
     checker::{Checker, Fault, InTransit, SessionLimits},
     client::{Client, ConnInfo},
     faults::FaultInjector,
-    model::{Publication, State, ToldDirect},
+    model::{DirectEvent, Publication, State},
     pipeline::Pipeline,
     store::Store,
 };
@@ -58,8 +58,8 @@ enum PartitionCommand {
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
     Joined(UserId),
     UserChanged(Arc<User>),
-    Told { published: Arc<Published>, publication: Publication },
-    ToldDirect { published: Arc<Published>, told: Rc<ToldDirect> },
+    Publish { published: Arc<Published>, publication: Publication },
+    DirectEvent { published: Arc<Published>, event: Rc<DirectEvent> },
     DirectsRead { session: SlotKey, read: DirectsRead },
     Close(Whose, CloseCode),
     Moved { socket: FakeSocket, conn: Box<MovingConn>, serial: u64 },
@@ -103,7 +103,7 @@ pub struct World {
     pub actions: Actions,
     pub accounts: Vec<Arc<User>>,
     pub tokens: Tokens,
-    /// Nothing goes wrong any more, nobody is slow: everything must arrive.
+    /// No faults and no slow clients any more: everything must arrive.
     pub is_calm: bool,
     /// Messages of one relay that may wait in a partition's inbox; past it its stream is cut.
     link_capacity: usize,
@@ -114,7 +114,7 @@ pub struct World {
     /// Running jobs, each with the guild's state at its start.
     jobs: VecDeque<(Job, Rc<State>)>,
     /// Configuration of a new process.
-    begun_with: BegunWith,
+    process_setup: ProcessSetup,
     /// Of the partitions of processes that ended.
     past: Counters,
     pipeline: Pipeline,
@@ -127,7 +127,7 @@ pub struct World {
 }
 
 /// What each process begins with.
-struct BegunWith {
+struct ProcessSetup {
     config: PartitionConfig,
     gate: Arc<ScriptedGate>,
     guild_limits: GuildLimits,
@@ -135,7 +135,7 @@ struct BegunWith {
     is_observed: bool,
 }
 
-impl BegunWith {
+impl ProcessSetup {
     fn side(&self, n: usize) -> Side {
         let config = PartitionConfig { partition: PartitionId(n as u16), ..self.config.clone() };
         Side {
@@ -263,8 +263,8 @@ impl World {
         let store = Store::with(&setup.record)?;
         let directs = Directs::new(guild_limits.clone());
         let clock = FakeClock::default();
-        let begun_with = BegunWith { config, gate, guild_limits, is_observed };
-        let guild = begun_with.guild(clock.now(), setup.record);
+        let process_setup = ProcessSetup { config, gate, guild_limits, is_observed };
+        let guild = process_setup.guild(clock.now(), setup.record);
         Ok(Self {
             seed,
             options,
@@ -272,8 +272,8 @@ impl World {
             clock,
             guild,
             streams: RelayStreams::default(),
-            sides: (0..SIDES).map(|side| begun_with.side(side)).collect(),
-            begun_with,
+            sides: (0..SIDES).map(|side| process_setup.side(side)).collect(),
+            process_setup,
             past: Counters::default(),
             clients: setup.clients,
             tokens,
@@ -346,7 +346,7 @@ impl World {
     fn change_room(&mut self) {
         if self.step.is_multiple_of(CHANGE_ROOM_STEPS) {
             let has_room = Rng::new(self.seed ^ u64::from(self.step)).chance(0.5);
-            self.begun_with.config.contexts.set_movable_bytes_max(if has_room { u64::MAX } else { 0 });
+            self.process_setup.config.contexts.set_movable_bytes_max(if has_room { u64::MAX } else { 0 });
         }
     }
 

@@ -68,7 +68,7 @@ fn broken_redaction_is_caught() {
 }
 
 #[test]
-fn passive_sessions_that_are_told_something_else_are_caught() {
+fn wrong_passive_updates_are_caught() {
     is_caught(InjectedFault::Passive);
     is_caught(InjectedFault::Switch);
 }
@@ -91,12 +91,12 @@ fn moderation_that_others_see_and_time_outs_without_effect_are_caught() {
 }
 
 #[test]
-fn who_was_thrown_out_and_is_still_told_is_caught() {
+fn events_for_removed_members_are_caught() {
     is_caught(InjectedFault::Kicks);
 }
 
 #[test]
-fn what_is_published_to_others_is_caught() {
+fn backend_events_for_other_recipients_are_caught() {
     is_caught(InjectedFault::Audiences);
 }
 

@@ -24,7 +24,7 @@ impl World {
                 let users = self.some_users(5);
                 publication.who = AudienceModel::Users(users.clone());
                 let event = backend_event(&publication)?;
-                self.tell_accounts(&users, &publication, event);
+                self.publish_to_accounts(&users, &publication, event);
                 Ok(())
             }
             14 | 15 => {

@@ -78,7 +78,7 @@ impl World {
             }
         };
         let serial = client.serial as usize;
-        self.trace(|| format!("client {at} says {claim:?}"));
+        self.trace(|| format!("client {at} sends {claim:?}"));
         self.conns[serial].claim = claim;
         self.conns[serial].token = Some(self.clients[at].token.clone());
     }
@@ -89,7 +89,7 @@ impl World {
             18..22 => self.say_goodbye(at),
             22..28 => self.close_for_now(at),
             28..31 => {
-                // Without telling the old connection.
+                // Without closing the old connection.
                 let side = self.rng.below(SIDES as u64) as usize;
                 self.clients[at].wire = None;
                 self.connect(at, side);
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Everybody comes back.
+    /// Connects every client that is offline.
     pub fn bring_back(&mut self) {
         for at in 0..self.clients.len() {
             match self.clients[at].phase {

@@ -1,6 +1,6 @@
 //! Actions in the guild: commands.
 
-use super::{GUILD, Said, new_role, some_permissions};
+use super::{GUILD, SentMessage, new_role, some_permissions};
 use crate::{checker::Fault, model::ChannelModel, world::World};
 use guildhall_guild::{
     Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage,
@@ -102,8 +102,8 @@ impl World {
     }
 
     pub(super) fn say(&mut self, author: UserId, channel: ChannelId) -> Result<(), Fault> {
-        self.actions.said += 1;
-        let mut content = format!("message {}", self.actions.said);
+        self.actions.messages_count += 1;
+        let mut content = format!("message {}", self.actions.messages_count);
         if self.rng.chance(0.3) {
             let mentioned = self.rng.pick(&self.accounts).expect("there are accounts");
             content = format!("{content} <@{}>", mentioned.id);
@@ -120,7 +120,7 @@ impl World {
             content.push_str(&" long".repeat(300));
         }
         let here: Vec<MessageId> =
-            self.actions.messages.iter().filter(|said| said.channel == channel).map(|said| said.message).collect();
+            self.actions.messages.iter().filter(|sent| sent.channel == channel).map(|sent| sent.message).collect();
         let reply_to = match self.rng.pick(&here) {
             Some(message_id) if self.rng.chance(0.3) => {
                 Some(ReplyTo { message_id: *message_id, fail_if_not_exists: false })
@@ -132,18 +132,18 @@ impl World {
             all_roles: true,
             ..AllowedMentions::default()
         });
-        let nonce = self.rng.chance(0.3).then_some(guildhall_model::Nonce::Number(self.actions.said as i64));
+        let nonce = self.rng.chance(0.3).then_some(guildhall_model::Nonce::Number(self.actions.messages_count as i64));
         let embeds = if self.rng.chance(0.2) { vec![json!({"title": "an embed"})] } else { Vec::new() };
         let new = NewMessage { content, reply_to, allowed_mentions, nonce, embeds, ..NewMessage::default() };
         let reply = self.command(Actor::User(author), &Command::CreateMessage(channel, Box::new(new)))?;
         if let Some(Reply::Message(reply)) = reply {
-            self.remember_said(&reply.message);
+            self.remember_message(&reply.message);
         }
         Ok(())
     }
 
-    pub(super) fn remember_said(&mut self, message: &Message) {
-        self.actions.messages.push_back(Said {
+    pub(super) fn remember_message(&mut self, message: &Message) {
+        self.actions.messages.push_back(SentMessage {
             channel: message.channel_id,
             message: message.id,
             author: message.author.id,
@@ -156,7 +156,7 @@ impl World {
     /// Edits, deletes, reactions.
     fn touch_message(&mut self, member: UserId) -> Result<(), Fault> {
         let count = self.actions.messages.len() as u64;
-        let Some(Said { channel, message, .. }) =
+        let Some(SentMessage { channel, message, .. }) =
             self.actions.messages.get(self.rng.below(count.max(1)) as usize).copied()
         else {
             return Ok(());

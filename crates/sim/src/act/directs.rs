@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// Mostly somebody who has a client.
+    /// An account for a direct message, mostly one with a client.
     fn correspondent(&mut self) -> Arc<User> {
         let at = self.rng.below(self.clients.len() as u64) as usize;
         let id = self.clients[at].user.id;
@@ -69,8 +69,8 @@ impl World {
         let emoji = ReactionEmoji { id: None, name: name.to_owned() };
         let command = match (self.rng.below(100), message) {
             (0..8, Some(message)) => {
-                self.actions.said += 1;
-                let content = Some(format!("edited {}", self.actions.said));
+                self.actions.messages_count += 1;
+                let content = Some(format!("edited {}", self.actions.messages_count));
                 Command::EditMessage(channel, message, Box::new(MessagePatch { content, ..MessagePatch::default() }))
             }
             (8..13, Some(message)) => Command::DeleteMessage(channel, message),
@@ -98,14 +98,14 @@ impl World {
     }
 
     fn say_in_direct(&mut self, channel: ChannelId, answered: Option<MessageId>) -> Command {
-        self.actions.said += 1;
-        let mut content = format!("between us {}", self.actions.said);
+        self.actions.messages_count += 1;
+        let mut content = format!("between us {}", self.actions.messages_count);
         if self.rng.chance(0.3) {
             content = format!("{content} <@{}>", self.correspondent().id);
         }
         let answered = answered.filter(|_| self.rng.chance(0.3));
         let reply_to = answered.map(|message_id| ReplyTo { message_id, fail_if_not_exists: false });
-        let nonce = self.rng.chance(0.3).then_some(guildhall_model::Nonce::Number(self.actions.said as i64));
+        let nonce = self.rng.chance(0.3).then_some(guildhall_model::Nonce::Number(self.actions.messages_count as i64));
         Command::CreateMessage(channel, Box::new(NewMessage { content, reply_to, nonce, ..NewMessage::default() }))
     }
 }

@@ -1,6 +1,6 @@
 //! Actions on membership: bans, prune, invites, time-outs, imports.
 
-use super::{GUILD, Said};
+use super::{GUILD, SentMessage};
 use crate::{
     checker::{Fault, fault},
     model::Telling,
@@ -20,7 +20,7 @@ const QUARANTINED: u32 = 1 << 7;
 
 impl World {
     pub(super) fn moderate(&mut self, member: UserId, channel: ChannelId, role: Option<RoleId>) -> Result<(), Fault> {
-        let by = if self.rng.chance(0.5) { Actor::System } else { self.somebody() };
+        let by = if self.rng.chance(0.5) { Actor::System } else { self.random_member() };
         match self.rng.below(20) {
             0..4 => self.ban(by)?,
             4..6 => {
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// A member as the actor of a command; often the owner, with all permissions.
-    pub(super) fn somebody(&mut self) -> Actor {
+    pub(super) fn random_member(&mut self) -> Actor {
         if self.rng.chance(0.3) {
             return Actor::User(UserId::new(self.checker.state.owner));
         }
@@ -71,7 +71,7 @@ impl World {
         self.rng.pick(&outside).map(|user| (*user).clone())
     }
 
-    /// Bans an account, member or not. The actor then deletes its messages if the ban says so, as REST does.
+    /// Bans an account, member or not. The actor then deletes its messages if the ban requests it, as REST does.
     fn ban(&mut self, by: Actor) -> Result<(), Fault> {
         let user = self.rng.pick(&self.accounts).expect("there are accounts").clone();
         let purges = self.rng.chance(0.5);
@@ -81,18 +81,18 @@ impl World {
         if reply.is_none() || !purges {
             return Ok(());
         }
-        let mut said: BTreeMap<ChannelId, Vec<MessageId>> = BTreeMap::new();
-        for Said { channel, message, .. } in self.actions.messages.iter().filter(|said| said.author == user.id) {
-            said.entry(*channel).or_default().push(*message);
+        let mut by_channel: BTreeMap<ChannelId, Vec<MessageId>> = BTreeMap::new();
+        for SentMessage { channel, message, .. } in self.actions.messages.iter().filter(|sent| sent.author == user.id) {
+            by_channel.entry(*channel).or_default().push(*message);
         }
-        self.actions.messages.retain(|said| said.author != user.id);
-        for (channel, messages) in said {
+        self.actions.messages.retain(|sent| sent.author != user.id);
+        for (channel, messages) in by_channel {
             self.command(Actor::System, &Command::DeleteMessages(channel, messages))?;
         }
         Ok(())
     }
 
-    /// Nobody who is banned comes in but by the system itself.
+    /// Lets a user join. A banned user can only be added by the system.
     fn comes_in(&mut self, user: &User, by: Actor, command: &Command) -> Result<(), Fault> {
         let is_banned = self.checker.state.bans.contains(&user.id.get());
         let was_member = self.checker.state.members.contains_key(&user.id.get());

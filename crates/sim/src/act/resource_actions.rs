@@ -1,6 +1,6 @@
 //! Actions on guild resources: pins, emoji, stickers, scheduled events, stages, webhooks, and orders.
 
-use super::Said;
+use super::SentMessage;
 use crate::{checker::Fault, world::World};
 use guildhall_guild::{
     Actor, ChannelMove, Command, EmojiPatch, MessagePatch, NewEmoji, NewMessage, NewScheduledEvent, NewSticker,
@@ -46,7 +46,7 @@ impl World {
     }
 
     fn pin(&mut self, by: Actor) -> Result<(), Fault> {
-        let Some(Said { channel, message, .. }) = self.some_said() else { return Ok(()) };
+        let Some(SentMessage { channel, message, .. }) = self.some_message() else { return Ok(()) };
         let unpins = self.rng.chance(0.3);
         let command = if unpins { Command::Unpin(channel, message) } else { Command::Pin(channel, message) };
         self.command(by, &command)?;
@@ -55,8 +55,8 @@ impl World {
 
     /// Several messages of one channel at once.
     fn delete_several(&mut self, by: Actor) -> Result<(), Fault> {
-        let Some(Said { channel, .. }) = self.some_said() else { return Ok(()) };
-        let here = self.actions.messages.iter().filter(|said| said.channel == channel).map(|said| said.message);
+        let Some(SentMessage { channel, .. }) = self.some_message() else { return Ok(()) };
+        let here = self.actions.messages.iter().filter(|sent| sent.channel == channel).map(|sent| sent.message);
         let messages = here.take(1 + self.rng.below(4) as usize).collect();
         self.command(by, &Command::DeleteMessages(channel, messages))?;
         Ok(())
@@ -170,18 +170,18 @@ impl World {
         };
         let threads = self.checker.state.threads.iter().filter(|(_, t)| t.parent == webhook.channel_id.get());
         let threads: Vec<u64> = threads.map(|(id, _)| *id).collect();
-        let posted: Vec<Said> =
-            self.actions.messages.iter().filter(|said| said.author == webhook.id.cast()).copied().collect();
+        let posted: Vec<SentMessage> =
+            self.actions.messages.iter().filter(|sent| sent.author == webhook.id.cast()).copied().collect();
         let posted = self.rng.pick(&posted).copied();
         let command = match (posted, self.rng.below(12)) {
             (_, 0) => Command::DeleteWebhook(webhook.id, access),
             (_, 1) => return self.make_webhook(by, channel),
-            (Some(said), 2 | 3) => {
+            (Some(sent), 2 | 3) => {
                 let content = Some("changed by its webhook".to_owned());
                 let patch = Box::new(MessagePatch { content, ..MessagePatch::default() });
-                Command::EditWebhookMessage(webhook.id, access, Some(said.channel), said.message, patch)
+                Command::EditWebhookMessage(webhook.id, access, Some(sent.channel), sent.message, patch)
             }
-            (Some(said), 4) => Command::DeleteWebhookMessage(webhook.id, access, Some(said.channel), said.message),
+            (Some(sent), 4) => Command::DeleteWebhookMessage(webhook.id, access, Some(sent.channel), sent.message),
             _ => {
                 let content = format!("posted {}", self.rng.below(1_000));
                 let thread_id = self.rng.pick(&threads).filter(|_| self.rng.chance(0.5)).map(|id| ChannelId::new(*id));
@@ -194,7 +194,7 @@ impl World {
         if let Some(Reply::Message(reply)) = self.command(by, &command)?
             && is_new
         {
-            self.remember_said(&reply.message);
+            self.remember_message(&reply.message);
         }
         if matches!(command, Command::DeleteWebhook(..)) {
             self.actions.kept.webhooks.retain(|of| of.id != webhook.id);
@@ -213,7 +213,7 @@ impl World {
         Ok(())
     }
 
-    fn some_said(&mut self) -> Option<Said> {
+    fn some_message(&mut self) -> Option<SentMessage> {
         let count = self.actions.messages.len() as u64;
         self.actions.messages.get(self.rng.below(count.max(1)) as usize).copied()
     }

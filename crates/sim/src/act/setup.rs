@@ -178,6 +178,6 @@ fn client(rng: &mut Rng, accounts: &[Arc<User>]) -> Client {
         nonces: 0,
         is_bad: false,
         invalid_sessions: 0,
-        was_told: false,
+        is_close_received: false,
     }
 }

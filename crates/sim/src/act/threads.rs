@@ -1,6 +1,6 @@
 //! Threads: begun, joined, left, closed, opened, deleted.
 
-use super::Said;
+use super::SentMessage;
 use crate::{checker::Fault, world::World};
 use guildhall_guild::{Actor, ChannelPatch, Command, NewMessage, NewThread};
 use guildhall_model::{ChannelId, ChannelType, UserId};
@@ -19,16 +19,16 @@ impl World {
         let member = self.viewer(state.threads[&thread.get()].parent).unwrap_or(member);
         let by = if self.rng.chance(0.3) { Actor::System } else { Actor::User(member) };
         let members: Vec<u64> = state.threads[&thread.get()].members.iter().copied().collect();
-        let somebody = self.rng.pick(&members).map_or(member, |user| UserId::new(*user));
+        let user = self.rng.pick(&members).map_or(member, |user| UserId::new(*user));
         let (by, command) = match self.rng.below(24) {
             0..4 => (Actor::User(member), Command::AddThreadMember(thread, member)),
             4..6 => (by, Command::AddThreadMember(thread, member)),
             6..8 => {
-                let Actor::User(other) = self.somebody() else { return Ok(()) };
-                (Actor::User(somebody), Command::AddThreadMember(thread, other))
+                let Actor::User(other) = self.random_member() else { return Ok(()) };
+                (Actor::User(user), Command::AddThreadMember(thread, other))
             }
-            8..10 => (Actor::User(somebody), Command::RemoveThreadMember(thread, somebody)),
-            10..12 => (by, Command::RemoveThreadMember(thread, somebody)),
+            8..10 => (Actor::User(user), Command::RemoveThreadMember(thread, user)),
+            10..12 => (by, Command::RemoveThreadMember(thread, user)),
             12..15 => {
                 let mut patch = ChannelPatch { archived: Some(self.rng.chance(0.5)), ..ChannelPatch::default() };
                 patch.locked = self.rng.chance(0.2).then(|| self.rng.chance(0.5));
@@ -39,8 +39,8 @@ impl World {
                 (by, Command::UpdateChannel(thread, Box::new(ChannelPatch { name, ..ChannelPatch::default() })))
             }
             16 => (by, Command::DeleteChannel(thread)),
-            17 => (Actor::User(somebody), Command::StartTyping(thread)),
-            _ => return self.say(somebody, thread),
+            17 => (Actor::User(user), Command::StartTyping(thread)),
+            _ => return self.say(user, thread),
         };
         self.command(by, &command)?;
         Ok(())
@@ -53,9 +53,9 @@ impl World {
             state.channels.iter().filter(|(_, of)| matches!(of.kind, 0 | 5 | 15)).map(|(id, _)| *id).collect();
         let channel = self.rng.pick(&texts).map_or(channel, |id| ChannelId::new(*id));
         let from = self.actions.messages.back().copied().filter(|_| self.rng.chance(0.4));
-        let from = from.filter(|said| state.channels.contains_key(&said.channel.get()));
+        let from = from.filter(|sent| state.channels.contains_key(&sent.channel.get()));
         let (channel, from) = match from {
-            Some(Said { channel, message, .. }) => (channel, Some(message)),
+            Some(SentMessage { channel, message, .. }) => (channel, Some(message)),
             None => (channel, None),
         };
         let is_forum = state.channels.get(&channel.get()).is_some_and(|channel| channel.kind == 15);

@@ -3,7 +3,7 @@
 use super::{Checker, Fault, fault};
 use crate::{
     model::{AudienceModel, Publication, Reader},
-    session::{Session, What},
+    session::{Content, Session},
 };
 use guildhall_guild_protocol::Whose;
 use guildhall_model::User;
@@ -40,20 +40,20 @@ impl Checker {
         let text = format!("USER_UPDATE id={} name={:?}", user.id, user.global_name.as_deref().unwrap_or(""));
         for session in self.living(side).filter(|session| session.user == user.id.get()) {
             if in_first_shard(session.identified_on as usize) {
-                session.expect(What::Own(text.as_str().into()));
+                session.expect(Content::Own(text.as_str().into()));
             }
         }
     }
 
-    /// A partition is about to tell accounts something: bots that asked for such events, user accounts always.
-    pub fn tell(&mut self, side: usize, publication: &Publication) {
+    /// A partition is about to deliver an event to accounts: to bots by their intents, to user accounts always.
+    pub fn publish_to_accounts(&mut self, side: usize, publication: &Publication) {
         let AudienceModel::Users(users) = &publication.who else { return };
         for session in self.living(side).filter(|session| users.contains(&session.user)) {
             let reader: Reader<'_> = session.reader();
             if !reader.is_bot || publication.intents() == 0 || reader.intents & publication.intents() != 0 {
                 let redaction = publication.redaction(reader);
                 let text = format!("{} {}", publication.name(), publication.text(redaction));
-                session.expect(What::Own(text.into()));
+                session.expect(Content::Own(text.into()));
             }
         }
     }

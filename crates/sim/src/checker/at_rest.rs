@@ -39,9 +39,9 @@ impl Checker {
         for user in self.state.members.keys() {
             let expected = status_text(shown.get(user).copied().unwrap_or_default());
             let (known, activities) = self.state.presences.get(user).copied().unwrap_or(("offline", 0));
-            let told = self.told.get(user).copied().unwrap_or(("offline", 0));
-            if known != expected || is_observed && told != (known, activities) {
-                return fault(format!("{user} was last told to be {told:?}, but is {expected}, {activities}"));
+            let published = self.published_presences.get(user).copied().unwrap_or(("offline", 0));
+            if known != expected || is_observed && published != (known, activities) {
+                return fault(format!("{user} was last published as {published:?}, but is {expected}, {activities}"));
             }
         }
         for (user, (_, id)) in &self.state.voice {
@@ -73,13 +73,13 @@ impl Checker {
     }
 
     fn check_presences(&self, session: &Session) -> Result<(), Fault> {
-        let everybody: BTreeSet<u64> = self.state.members.keys().copied().collect();
-        let told_of = match session.is_bot {
+        let members: BTreeSet<u64> = self.state.members.keys().copied().collect();
+        let reported = match session.is_bot {
             true if session.intents & NEEDED != NEEDED => BTreeSet::new(),
-            true => everybody,
-            false => session.reader().watched.intersection(&everybody).copied().collect(),
+            true => members,
+            false => session.reader().watched.intersection(&members).copied().collect(),
         };
-        for user in told_of.into_iter().filter(|user| session.is_bot || *user != session.user) {
+        for user in reported.into_iter().filter(|user| session.is_bot || *user != session.user) {
             let shown = self.state.presences.get(&user).map_or("offline", |(status, _)| *status);
             let known = session.known.presences.get(&user).map_or("offline", String::as_str);
             if shown != known {
@@ -97,8 +97,8 @@ impl Checker {
         let wants_all = session.is_bot || session.subscription.threads;
         for (id, thread) in self.state.threads.iter().filter(|(_, thread)| thread.is_open()) {
             let is_in = thread.members.contains(&session.user);
-            let is_told = is_in || wants_all && !thread.is_private();
-            if !is_told || !self.state.viewers(thread.parent).contains(&session.user) {
+            let is_listed = is_in || wants_all && !thread.is_private();
+            if !is_listed || !self.state.viewers(thread.parent).contains(&session.user) {
                 continue;
             }
             let expected = (thread.parent, thread.name.clone());

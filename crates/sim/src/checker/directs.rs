@@ -2,18 +2,18 @@
 
 use super::{Checker, SessionKey};
 use crate::{
-    model::{ListedDirects, ToldDirect},
-    session::What,
+    model::{DirectEvent, ListedDirects},
+    session::Content,
 };
 use guildhall_stdx::Now;
 use std::rc::Rc;
 
 impl Checker {
-    /// A partition is about to tell those in a direct message something.
-    pub fn tell_direct(&mut self, side: usize, told: &Rc<ToldDirect>) {
+    /// A partition is about to deliver an event to the recipients of a direct message.
+    pub fn publish_direct(&mut self, side: usize, event: &Rc<DirectEvent>) {
         for session in self.living(side) {
-            if told.is_for(session.reader(), session.is_first_shard) {
-                session.expect(What::Direct(told.clone()));
+            if event.is_for(session.reader(), session.is_first_shard) {
+                session.expect(Content::Direct(event.clone()));
             }
         }
     }

@@ -26,7 +26,7 @@ impl Pace {
     }
 }
 
-/// Both say where channels, or roles, are from now on.
+/// Whether both events come from one reordering of channels or roles.
 fn are_of_one_move(event: &RelayEvent, next: &RelayEvent) -> bool {
     event.name.as_str() == next.name.as_str() && matches!(event.name.as_str(), "CHANNEL_UPDATE" | "GUILD_ROLE_UPDATE")
 }
@@ -57,12 +57,12 @@ impl Checker {
         match &event.payload {
             Payload::Presence { user_id, presence } => {
                 let user = user_id.get();
-                let said = (status_text(presence.status), presence.activities.len());
+                let published = (status_text(presence.status), presence.activities.len());
                 let shown = self.state.presences.get(&user).copied().unwrap_or(("offline", 0));
-                if said != shown {
-                    return fault(format!("{user} is published as {said:?}, but is {shown:?}"));
+                if published != shown {
+                    return fault(format!("{user} is published as {published:?}, but is {shown:?}"));
                 }
-                self.told.insert(user, said);
+                self.published_presences.insert(user, published);
                 self.pace.count(now, self.limits.presence_events_per_s_max, self.limits.presence_burst_max)?;
             }
             Payload::MemberRemove(user) => {
@@ -71,7 +71,7 @@ impl Checker {
                     return fault(format!("{} is no member any more, but in thread {thread}", user.id));
                 }
                 self.shown.forget_user(user.id.get());
-                self.told.remove(&user.id.get());
+                self.published_presences.remove(&user.id.get());
                 self.look_at_presences();
             }
             _ => {}
@@ -80,7 +80,7 @@ impl Checker {
         if State::is_changed_by(event.name.as_str(), &event.payload) && !is_half_a_move(event, next) {
             let mut state = State::clone(&self.state);
             state.apply(event.name.as_str(), &event.payload);
-            // What takes several places or overwrites at once takes effect at once.
+            // A change of several positions or overwrites takes effect at once.
             for next in rest.iter().map(|next| &next.event).take_while(|next| are_of_one_move(event, next)) {
                 state.apply(next.name.as_str(), &next.payload);
             }

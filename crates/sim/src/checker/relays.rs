@@ -2,8 +2,8 @@
 
 use super::{Checker, Fault, InTransit, SessionKey, fault};
 use crate::{
-    model::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
-    session::{Membership, Session, What},
+    model::{Change, Gained, State, channel_dispatch, chunk_text, found_members, status_text, view_changes},
+    session::{Content, Membership, Session},
 };
 use guildhall_guild_protocol::{
     HiddenChannels, MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild,
@@ -28,8 +28,8 @@ fn key_of(session: KeyInGuild) -> SessionKey {
 }
 
 impl Checker {
-    /// A partition says something to the guild.
-    pub fn told_guild(&mut self, side: usize, message: &ToGuild) -> Result<(), Fault> {
+    /// A partition sends a message to the guild.
+    pub fn sent_to_guild(&mut self, side: usize, message: &ToGuild) -> Result<(), Fault> {
         match message {
             ToGuild::Subscribe { relay, epoch } => {
                 self.relays.insert(*relay, Relay { epoch: *epoch, ..Relay::default() });
@@ -103,8 +103,8 @@ impl Checker {
                         }
                         Payload::Presence { user_id, presence } => {
                             let shown = in_transit.state.presences.get(&user_id.get()).copied();
-                            let said = (status_text(presence.status), presence.activities.len());
-                            user_id.get() != session.user && said == shown.unwrap_or(("offline", 0))
+                            let published = (status_text(presence.status), presence.activities.len());
+                            user_id.get() != session.user && published == shown.unwrap_or(("offline", 0))
                         }
                         _ => false,
                     };
@@ -112,7 +112,7 @@ impl Checker {
                         if !is_theirs {
                             return fault(format!("{} for {}, which is not theirs", expected.text(0), session.id));
                         }
-                        session.expect(What::Event(expected.clone(), 0));
+                        session.expect(Content::Event(expected.clone(), 0));
                     }
                 }
             }
@@ -139,16 +139,16 @@ impl Checker {
             if event.is_for(session.reader(), now_unix_ms) {
                 match event.channel() {
                     Some(_) if hidden != HiddenChannels::Listed => {
-                        told_by(event, session.user, hidden)
+                        channel_dispatch(event, session.user, hidden)
                             .into_iter()
-                            .for_each(|told| session.expect(What::Channel(told)));
+                            .for_each(|dispatch| session.expect(Content::Channel(dispatch)));
                     }
-                    _ => session.expect(What::Event(event.clone(), event.redaction(session.reader()))),
+                    _ => session.expect(Content::Event(event.clone(), event.redaction(session.reader()))),
                 }
             }
             if session.gets_guild_events() {
                 let changes = view_changes(event, session.user, hidden);
-                changes.into_iter().for_each(|told| session.expect(What::Channel(told)));
+                changes.into_iter().for_each(|dispatch| session.expect(Content::Channel(dispatch)));
             }
             if let Some(channels) = gained.by(session.user) {
                 session.gain(now_unix_ms, &in_transit.state, channels);
@@ -203,8 +203,8 @@ impl Checker {
         if session.gone.is_some() || session.membership == Membership::None || session.relay_id() != relay {
             return Ok(());
         }
-        let asked = session.requests.iter().find(|(nonce, _)| Some(nonce) == answer.nonce.as_ref());
-        let Some((_, request)) = asked else { return fault(format!("an answer to no question: {answer:?}")) };
+        let request = session.requests.iter().find(|(nonce, _)| Some(nonce) == answer.nonce.as_ref());
+        let Some((_, request)) = request else { return fault(format!("an answer to no question: {answer:?}")) };
         let accounts = &self.accounts;
         let names = |user: u64| match accounts.get(&user) {
             Some(user) => [Some(user.username.clone()), user.global_name.clone()].into_iter().flatten().collect(),
@@ -216,8 +216,11 @@ impl Checker {
         };
         let (mut found, not_found) = found_members(state, &request.query, names, may_list);
         if let MemberQuery::Prefix { limit, .. } = request.query {
-            // Looked for a while ago, when somebody else may have been there.
-            let before = in_transit.begun.as_ref().map(|begun| found_members(begun, &request.query, names, may_list).0);
+            // The search ran when the job started; members may have changed since.
+            let before = in_transit
+                .job_state
+                .as_ref()
+                .map(|job_state| found_members(job_state, &request.query, names, may_list).0);
             let before: Vec<u64> = before.unwrap_or_default().into_iter().take(limit).collect();
             found.retain(|user| before.contains(user));
         }
@@ -229,10 +232,10 @@ impl Checker {
     /// No change since the relay's last round, and an equal view: channels that become visible later are
     /// part of the next update.
     pub fn is_up_to_date(&self, session: &Session) -> bool {
-        let (told_count, then) = &session.told;
+        let (changes_count, then) = &session.known_state;
         let views = |state: &State, channel: u64| state.viewers(channel).contains(&session.user);
         let mut there_then = self.state.channels.keys().filter(|channel| then.channels.contains_key(channel));
         there_then.all(|channel| views(&self.state, *channel) == views(then, *channel))
-            && self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == *told_count)
+            && self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == *changes_count)
     }
 }

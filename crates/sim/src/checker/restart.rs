@@ -25,7 +25,7 @@ impl Checker {
     pub fn process_ended(&mut self, record: &GuildRecord) -> Result<(), Fault> {
         let before = self.state.clone();
         if !before.voice.is_empty() {
-            return fault(format!("no event said that these left voice: {:?}", before.voice));
+            return fault(format!("no event reported that these left voice: {:?}", before.voice));
         }
         let last_messages = record.channels.iter().filter(|channel| channel.thread.is_none());
         let last_messages =
@@ -47,7 +47,7 @@ impl Checker {
         self.state = Rc::new(state);
         self.relays.clear();
         self.shown = PresenceModel::default();
-        self.told.clear();
+        self.published_presences.clear();
         self.pace = Default::default();
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Nobody waits for the guild any longer.
+    /// The sessions that wait for the guild after a restart lose it: their wait has ended.
     pub fn give_up_returning(&mut self, side: usize) {
         let guild_id = self.state.guild_id;
         self.living(side).filter(|session| session.is_restoring()).for_each(|session| session.lose_sight(guild_id));

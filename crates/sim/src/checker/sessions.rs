@@ -139,7 +139,9 @@ impl Checker {
     pub fn reconcile(&mut self, now: Now, side: usize, partition: &Partition) -> Result<(), Fault> {
         let given = self.given(now);
         for product in partition.sessions() {
-            let Some(at) = self.by_key.get(&(side, product.key)) else { return fault("a session that nobody made") };
+            let Some(at) = self.by_key.get(&(side, product.key)) else {
+                return fault("a session that was never created");
+            };
             let session = &mut self.sessions[*at];
             if session.has_no_news(product) {
                 continue;

@@ -42,7 +42,7 @@ fn row(item: &Value) -> String {
 }
 
 impl ClientModel {
-    /// Whether a dispatch says anything that is kept here.
+    /// Whether a dispatch changes this model.
     pub fn concerns(name: &str, is_bot: bool) -> bool {
         match name {
             "READY" | "GUILD_CREATE" | "GUILD_DELETE" | "PRESENCE_UPDATE" | "GUILD_MEMBER_REMOVE" => true,
@@ -146,7 +146,7 @@ impl ClientModel {
         };
     }
 
-    /// Operations in order; then the groups say how long the list is.
+    /// Applies operations in order, then cuts the list to the length that the groups add up to.
     fn list(&mut self, d: &Value) -> Result<(), String> {
         let rows = self.lists.entry(d["id"].as_str().unwrap_or("").to_owned()).or_default();
         for op in items(&d["ops"]) {

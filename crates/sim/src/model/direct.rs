@@ -41,7 +41,7 @@ pub struct DirectModel {
 
 /// An event for the recipients of a direct message.
 #[derive(Clone, Debug)]
-pub struct ToldDirect {
+pub struct DirectEvent {
     pub channel: u64,
     pub name: &'static str,
     pub to: BTreeSet<u64>,
@@ -50,8 +50,8 @@ pub struct ToldDirect {
     pub is_left: bool,
 }
 
-impl ToldDirect {
-    /// Whether a session of one of those gets it. What bots hear of channels is not for them here.
+impl DirectEvent {
+    /// Whether a session of a recipient receives it. Bots do not receive events of direct channels themselves.
     pub fn is_for(&self, reader: Reader<'_>, is_first_shard: bool) -> bool {
         let intents = match self.name {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" | "CHANNEL_PINS_UPDATE" => DIRECT_MESSAGES,
@@ -75,7 +75,7 @@ impl DirectModel {
         }
     }
 
-    pub fn everybody(&self) -> BTreeSet<u64> {
+    pub fn recipients(&self) -> BTreeSet<u64> {
         self.people.keys().copied().collect()
     }
 
@@ -120,7 +120,7 @@ impl ListedDirects {
 /// Expected content of an event of a direct message that does not follow from the command.
 pub fn direct_text(name: &str, payload: &Payload) -> String {
     let body = match payload {
-        // Nobody is anybody's member there.
+        // A direct message has no members.
         Payload::Message(event) => message_event_text(event, 0, false),
         Payload::Reaction(event) => format!(
             "user={} channel={} message={} emoji={:?} member=false",

@@ -1,7 +1,7 @@
 //! Commands in a direct message: whether they are permitted, their events, and the recipients, in order
 //! (docs/protocol/reference.md §10.2).
 
-use super::{DirectModel, ToldDirect, direct::direct_text};
+use super::{DirectEvent, DirectModel, direct::direct_text};
 use guildhall_guild::{Actor, Command, DirectCommand};
 use guildhall_guild_protocol::{AudienceRule, Payload, Published};
 use std::{collections::BTreeSet, sync::Arc};
@@ -100,7 +100,7 @@ impl DirectModel {
         let mut due = self.open(|_| true);
         due.push(ExpectedEvent::to(
             "MESSAGE_CREATE",
-            self.everybody(),
+            self.recipients(),
             ExpectedContent::Message(author, kinds, content),
         ));
         due
@@ -109,13 +109,13 @@ impl DirectModel {
     fn recipient(&self, name: &'static str, user: u64) -> ExpectedEvent {
         ExpectedEvent::to(
             name,
-            self.everybody(),
+            self.recipients(),
             ExpectedContent::This(format!("{name} channel={} user={user}", self.id)),
         )
     }
 
     fn about(&self, name: &'static str, message: Option<u64>) -> ExpectedEvent {
-        ExpectedEvent::to(name, self.everybody(), ExpectedContent::About(message))
+        ExpectedEvent::to(name, self.recipients(), ExpectedContent::About(message))
     }
 
     fn leave(&mut self, actor: Actor, user: u64) -> Vec<ExpectedEvent> {
@@ -129,7 +129,7 @@ impl DirectModel {
         due.push(self.recipient("CHANNEL_RECIPIENT_REMOVE", user));
         if self.owner == user {
             self.owner = oldest;
-            due.extend(self.seen_by_each("CHANNEL_UPDATE", self.everybody()));
+            due.extend(self.seen_by_each("CHANNEL_UPDATE", self.recipients()));
         }
         due.extend(self.say(user_of(actor).unwrap_or(user), [KIND_REMOVED; 2], Some(String::new())));
         due
@@ -190,7 +190,7 @@ impl DirectModel {
                 }
                 self.owner = owner;
                 name.iter().for_each(|name| self.name.clone_from(name));
-                let mut due = self.seen_by_each("CHANNEL_UPDATE", self.everybody());
+                let mut due = self.seen_by_each("CHANNEL_UPDATE", self.recipients());
                 if let (Some(user), Some(name)) = (user, name) {
                     due.extend(self.say(user, [KIND_RENAMED; 2], Some(name)));
                 }
@@ -198,7 +198,7 @@ impl DirectModel {
             }
             Command::DeleteChannel(_) => match user {
                 None => {
-                    let mut due = self.seen_by_each("CHANNEL_DELETE", self.everybody());
+                    let mut due = self.seen_by_each("CHANNEL_DELETE", self.recipients());
                     due.iter_mut().for_each(|due| due.is_left = self.is_group);
                     self.is_gone = true;
                     due
@@ -219,8 +219,8 @@ impl DirectModel {
     }
 
     /// It was created: its recipients receive it.
-    pub fn made(&mut self, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
-        let due = self.seen_by_each("CHANNEL_CREATE", self.everybody());
+    pub fn made(&mut self, published: &[Arc<Published>]) -> Result<Vec<DirectEvent>, String> {
+        let due = self.seen_by_each("CHANNEL_CREATE", self.recipients());
         self.agree(due, published)
     }
 
@@ -235,7 +235,7 @@ impl DirectModel {
         command: &Command,
         succeeded: bool,
         published: &[Arc<Published>],
-    ) -> Result<Vec<ToldDirect>, String> {
+    ) -> Result<Vec<DirectEvent>, String> {
         if self.must_succeed(actor, command).is_some_and(|must| must != succeeded) {
             return Err(format!("{actor:?} {command:?}: ok {succeeded}, in {self:?}"));
         }
@@ -244,7 +244,7 @@ impl DirectModel {
     }
 
     /// Holds events against those that had to come.
-    fn agree(&mut self, due: Vec<ExpectedEvent>, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
+    fn agree(&mut self, due: Vec<ExpectedEvent>, published: &[Arc<Published>]) -> Result<Vec<DirectEvent>, String> {
         let names = || published.iter().map(|published| published.event.name.as_str()).collect::<Vec<_>>();
         if due.len() != published.len() {
             return Err(format!("{due:?} had to be published, but not {:?}", names()));
@@ -252,7 +252,7 @@ impl DirectModel {
         due.into_iter().zip(published).map(|(due, published)| self.agree_on(due, published)).collect()
     }
 
-    fn agree_on(&mut self, due: ExpectedEvent, published: &Published) -> Result<ToldDirect, String> {
+    fn agree_on(&mut self, due: ExpectedEvent, published: &Published) -> Result<DirectEvent, String> {
         let event = &published.event;
         let to: BTreeSet<u64> = match &event.audience.rule {
             AudienceRule::Users(users) => users.iter().map(|user| user.get()).collect(),
@@ -263,22 +263,22 @@ impl DirectModel {
             return wrong("another event");
         }
         if to != due.to {
-            return wrong("others are told");
+            return wrong("other recipients");
         }
         let text = match &due.content {
             ExpectedContent::This(text) => text.clone(),
             content if about(&event.payload, self.id, content) => direct_text(due.name, &event.payload),
-            _ => return wrong("something else is told"),
+            _ => return wrong("other content"),
         };
-        if let (ExpectedContent::Message(author, ..), Payload::Message(said)) = (&due.content, &event.payload) {
-            let id = said.message.id.get();
+        if let (ExpectedContent::Message(author, ..), Payload::Message(sent)) = (&due.content, &event.payload) {
+            let id = sent.message.id.get();
             if id <= self.newest {
                 return wrong("an older message");
             }
             self.messages.insert(id, *author);
             self.newest = id;
         }
-        Ok(ToldDirect { channel: self.id, name: due.name, to: due.to, text: text.into(), is_left: due.is_left })
+        Ok(DirectEvent { channel: self.id, name: due.name, to: due.to, text: text.into(), is_left: due.is_left })
     }
 }
 

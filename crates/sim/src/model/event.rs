@@ -42,7 +42,7 @@ pub enum Users {
 pub enum Change {
     /// A channel has a newer message.
     Message,
-    /// Somebody's voice state changed; where they were before.
+    /// A voice state changed: its user, and their previous channel.
     Voice(u64, Option<u64>),
 }
 
@@ -54,7 +54,7 @@ struct Mentions {
     everyone: bool,
 }
 
-/// An event of the guild, with everything needed to say who gets it and what it says.
+/// An event of the guild, with the state that decides about its recipients and content.
 #[derive(Debug)]
 pub struct Event {
     pub name: &'static str,
@@ -90,7 +90,7 @@ pub struct Reader<'a> {
     pub is_active: bool,
     pub typing: bool,
     pub member_updates: bool,
-    /// It asked for all threads.
+    /// The session subscribes to all threads.
     pub threads: bool,
     /// Members it watches.
     pub watched: &'a BTreeSet<u64>,
@@ -105,7 +105,7 @@ pub enum PassiveForm {
     V2,
 }
 
-/// Somebody moves in voice: the event of the channel they leave, which the next one follows.
+/// Whether this is the first of two events about one move in voice, for viewers of the channel that the user left.
 pub fn is_half_a_move(event: &guildhall_guild_protocol::Event, next: Option<&guildhall_guild_protocol::Event>) -> bool {
     match (&event.payload, next.map(|next| &next.payload)) {
         (Payload::Voice { state, .. }, Some(Payload::Voice { state: next, .. })) => {

@@ -16,13 +16,13 @@ pub enum OutOfView {
     Same,
     /// It is left out.
     Nothing,
-    /// It says this instead.
+    /// This text is sent instead.
     Text(Rc<str>),
 }
 
 /// A dispatch about a channel to one session, while hidden channels are not listed.
 #[derive(Clone, Debug)]
-pub struct ToldChannel {
+pub struct ChannelDispatch {
     pub id: u64,
     pub text: Rc<str>,
     pub out_of_view: OutOfView,
@@ -30,7 +30,7 @@ pub struct ToldChannel {
 
 /// Dispatch to a user for an event that makes, changes or deletes a channel. None: there is none, or
 /// `view_changes` has it.
-pub fn told_by(event: &Event, user: u64, hidden: HiddenChannels) -> Option<ToldChannel> {
+pub fn channel_dispatch(event: &Event, user: u64, hidden: HiddenChannels) -> Option<ChannelDispatch> {
     let channel = event.channel()?;
     let id = channel.id.get();
     let saw = event.viewed_before.viewers(id).contains(&user);
@@ -43,30 +43,30 @@ pub fn told_by(event: &Event, user: u64, hidden: HiddenChannels) -> Option<ToldC
     let blank: Rc<str> = format!("{} {}", event.name, channel_text(channel, true)).into();
     let is_absent = hidden == HiddenChannels::Absent;
     if !is_known {
-        return (!is_absent).then_some(ToldChannel { id, text: blank, out_of_view: OutOfView::Same });
+        return (!is_absent).then_some(ChannelDispatch { id, text: blank, out_of_view: OutOfView::Same });
     }
     let out_of_view = match event.name {
         "CHANNEL_DELETE" => OutOfView::Same,
         _ if is_absent => OutOfView::Nothing,
         _ => OutOfView::Text(blank),
     };
-    Some(ToldChannel { id, text: event.text(0), out_of_view })
+    Some(ChannelDispatch { id, text: event.text(0), out_of_view })
 }
 
 /// Dispatches to a user for channels that entered or left their view with an event.
-pub fn view_changes(event: &Event, user: u64, hidden: HiddenChannels) -> Vec<ToldChannel> {
+pub fn view_changes(event: &Event, user: u64, hidden: HiddenChannels) -> Vec<ChannelDispatch> {
     let (before, now) = (&*event.viewed_before, &*event.state);
     // Of several events in a row the first changes the views.
     if hidden == HiddenChannels::Listed || !Rc::ptr_eq(&event.viewed_before, &event.before) {
         return Vec::new();
     }
-    let told = event.channel().filter(|_| event.name != "CHANNEL_UPDATE").map(|channel| channel.id.get());
+    let delivered = event.channel().filter(|_| event.name != "CHANNEL_UPDATE").map(|channel| channel.id.get());
     let is_absent = hidden == HiddenChannels::Absent;
     let is_category = |id: &u64| now.channels.get(id).is_some_and(|channel| channel.kind == CATEGORY);
     let views = |state: &State, id: &u64| state.viewers(*id).contains(&user);
     let lost = before.channels.keys().filter(|id| views(before, id) && !views(now, id)).map(|id| (false, *id));
     let gained = now.channels.keys().filter(|id| !views(before, id) && views(now, id)).map(|id| (true, *id));
-    let mut changes: Vec<(bool, u64)> = lost.chain(gained).filter(|(_, id)| Some(*id) != told).collect();
+    let mut changes: Vec<(bool, u64)> = lost.chain(gained).filter(|(_, id)| Some(*id) != delivered).collect();
     changes.sort_by_key(|(is_gained, id)| (*is_gained, !is_category(id), *id));
     let tell = |(is_gained, id): (bool, u64)| {
         let (name, of) = match (is_gained, is_absent) {
@@ -77,7 +77,7 @@ pub fn view_changes(event: &Event, user: u64, hidden: HiddenChannels) -> Vec<Tol
         let channel = of.channels.get(&id)?;
         let text = stored_channel_text(id, channel, !is_gained, now.guild_id);
         let out_of_view = if is_gained { OutOfView::Nothing } else { OutOfView::Same };
-        Some(ToldChannel { id, text: format!("{name} {text}").into(), out_of_view })
+        Some(ChannelDispatch { id, text: format!("{name} {text}").into(), out_of_view })
     };
     changes.into_iter().filter_map(tell).collect()
 }

@@ -24,9 +24,9 @@ mod thread;
 
 pub use audience_model::AudienceModel;
 pub use client_model::ClientModel;
-pub use direct::{DirectModel, ListedDirects, ToldDirect};
+pub use direct::{DirectEvent, DirectModel, ListedDirects};
 pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
-pub use hidden::{OutOfView, ToldChannel, told_by, view_changes};
+pub use hidden::{ChannelDispatch, OutOfView, channel_dispatch, view_changes};
 pub use list::{list_id, list_rows};
 pub use passive::{PendingUpdates, made_text};
 pub use presence_model::PresenceModel;

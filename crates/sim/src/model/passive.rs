@@ -17,7 +17,7 @@ pub struct PendingUpdates {
     /// Channels with states of unknown age: an incomplete replay may have sent newer or older ones.
     pub doubtful: BTreeSet<u64>,
     pub now: Rc<State>,
-    /// What happened in between.
+    /// Changes since then.
     pub changes: Vec<Change>,
 }
 
@@ -39,7 +39,7 @@ impl PendingUpdates {
         newest.filter(|(c, message)| self.views(**c) && is_news(c, message)).map(|(channel, _)| *channel).collect()
     }
 
-    /// Where somebody is whom it may see in voice; itself wherever that is.
+    /// Voice channel of a user, if the session may see them there; its own user's always.
     fn place(&self, who: u64) -> Option<u64> {
         let (channel, _) = self.now.voice.get(&who)?;
         self.now.shows_in_voice(self.user, who).then_some(*channel)
@@ -73,7 +73,7 @@ impl PendingUpdates {
         !self.channels().is_empty() || self.form != PassiveForm::Unreads && has_voice()
     }
 
-    /// Whether an update tells all of that, and nothing that it may not know.
+    /// Whether an update has all of these changes, and nothing that the session may not see.
     pub fn check(&self, payload: &Payload) -> Result<(), String> {
         match payload {
             Payload::Unread(channels) if self.form == PassiveForm::Unreads => self.check_channels(channels),
@@ -100,16 +100,16 @@ impl PendingUpdates {
                 }
             }
             Payload::PassiveSnapshot(snapshot) if self.form == PassiveForm::V1 => {
-                let told: BTreeMap<u64, u64> =
+                let sent: BTreeMap<u64, u64> =
                     snapshot.channels.iter().map(|(c, message)| (c.get(), message.map_or(0, |id| id.get()))).collect();
                 let newest = |channel: &u64| self.now.last_messages.get(channel).copied().unwrap_or(0);
                 let all = self.now.channels.keys().filter(|channel| self.views(**channel));
                 let expected: BTreeMap<u64, u64> = all.map(|channel| (*channel, newest(channel))).collect();
-                if told != expected {
-                    return Err(format!("channels {told:?} instead of {expected:?}"));
+                if sent != expected {
+                    return Err(format!("channels {sent:?} instead of {expected:?}"));
                 }
-                let everybody = self.now.voice.keys().copied();
-                self.check_voice(&snapshot.voice, everybody.filter(|who| self.place(*who).is_some()).collect())
+                let in_voice = self.now.voice.keys().copied();
+                self.check_voice(&snapshot.voice, in_voice.filter(|who| self.place(*who).is_some()).collect())
             }
             _ => Err("an update of another form".to_owned()),
         }
@@ -119,9 +119,9 @@ impl PendingUpdates {
         &self,
         channels: &[(guildhall_model::ChannelId, guildhall_model::MessageId)],
     ) -> Result<(), String> {
-        let told: BTreeSet<u64> = channels.iter().map(|(channel, _)| channel.get()).collect();
-        if !told.is_superset(&self.channels()) || told.len() != channels.len() {
-            return Err(format!("channels {told:?}, but {:?} have news", self.channels()));
+        let sent: BTreeSet<u64> = channels.iter().map(|(channel, _)| channel.get()).collect();
+        if !sent.is_superset(&self.channels()) || sent.len() != channels.len() {
+            return Err(format!("channels {sent:?}, but {:?} have news", self.channels()));
         }
         let is_right = |(channel, message): &(guildhall_model::ChannelId, guildhall_model::MessageId)| {
             self.views(channel.get()) && self.now.last_messages.get(&channel.get()) == Some(&message.get())
@@ -133,9 +133,9 @@ impl PendingUpdates {
     }
 
     fn check_voice(&self, entries: &[VoiceEntry], expected: BTreeSet<u64>) -> Result<(), String> {
-        let told: BTreeSet<u64> = entries.iter().map(|entry| entry.state.user_id.get()).collect();
-        if !told.is_superset(&expected) || told.len() != entries.len() {
-            return Err(format!("{told:?} in voice, but {expected:?} have news"));
+        let sent: BTreeSet<u64> = entries.iter().map(|entry| entry.state.user_id.get()).collect();
+        if !sent.is_superset(&expected) || sent.len() != entries.len() {
+            return Err(format!("{sent:?} in voice, but {expected:?} have news"));
         }
         let is_right = |entry: &VoiceEntry| {
             let (who, channel) = (entry.state.user_id.get(), entry.state.channel_id.map(|channel| channel.get()));

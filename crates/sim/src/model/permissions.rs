@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Whether a user account may ask for the whole list of members: MANAGE_ROLES, KICK_MEMBERS or BAN_MEMBERS.
+    /// Whether a user account may request the whole list of members: MANAGE_ROLES, KICK_MEMBERS or BAN_MEMBERS.
     pub fn may_list_members(&self, user: u64, now_unix_ms: i64) -> bool {
         self.guild_permissions(user, now_unix_ms) & (MANAGE_ROLES | KICK_MEMBERS | BAN_MEMBERS) != 0
     }

@@ -1,4 +1,4 @@
-//! What members show, from what their sessions say (docs/protocol/reference.md §6.9).
+//! Presences of members, from the statuses that their sessions send (docs/protocol/reference.md §6.9).
 
 use super::{State, status_text};
 use guildhall_guild_protocol::{RelayId, SessionKey, SessionPresence, ToGuild};

@@ -25,7 +25,7 @@ pub enum Telling {
 pub struct Publication {
     pub who: AudienceModel,
     pub kind: PublicationKind,
-    /// Tells it from others.
+    /// Number that distinguishes the publication in its body.
     pub number: u64,
 }
 
@@ -34,7 +34,7 @@ pub enum PublicationKind {
     /// A name of its own.
     Round,
     Typing(u64),
-    /// A message of this author that mentions somebody.
+    /// Author of a message, and the user it mentions.
     Message(u64, u64),
 }
 

@@ -14,14 +14,14 @@ use std::{
     sync::Arc,
 };
 
-/// Content of a received dispatch: in words, and raw.
+/// Content of a received dispatch: as text, and as JSON.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct ParsedDispatch {
     pub text: Rc<str>,
     pub d: Arc<Value>,
 }
 
-impl Said {
+impl ParsedDispatch {
     fn of(dispatch: &Dispatch) -> Self {
         let d = dispatch.shared_d();
         Self { text: text_of(&dispatch.name, &d).into(), d }
@@ -30,26 +30,26 @@ impl Said {
 
 /// Bodies seen lately: most come to many clients.
 #[derive(Debug, Default)]
-pub struct Texts(HashMap<Box<str>, Said, FixedState>);
+pub struct Texts(HashMap<Box<str>, ParsedDispatch, FixedState>);
 
 /// More than these are forgotten all at once.
 const REMEMBERED_MAX: usize = 256;
 
 impl Texts {
     /// Describes a dispatch.
-    pub fn of(&mut self, dispatch: &Dispatch) -> Said {
-        let Body::Json(body) = &dispatch.body else { return Said::of(dispatch) };
-        if let Some(said) = self.0.get(&**body)
-            && said.text.starts_with(&dispatch.name)
+    pub fn of(&mut self, dispatch: &Dispatch) -> ParsedDispatch {
+        let Body::Json(body) = &dispatch.body else { return ParsedDispatch::of(dispatch) };
+        if let Some(parsed) = self.0.get(&**body)
+            && parsed.text.starts_with(&dispatch.name)
         {
-            return said.clone();
+            return parsed.clone();
         }
-        let said = Said::of(dispatch);
+        let parsed = ParsedDispatch::of(dispatch);
         if self.0.len() >= REMEMBERED_MAX {
             self.0.clear();
         }
-        self.0.insert(body.clone(), said.clone());
-        said
+        self.0.insert(body.clone(), parsed.clone());
+        parsed
     }
 }
 

@@ -78,7 +78,7 @@ pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &Sta
         ResourcePayload::ThreadMembers { thread_id, .. } => {
             (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads)
         }
-        // Relays make the first; nobody here asks for the second; the others are no guild's.
+        // Relays make the first, no client here requests the second, and the others are not of a guild.
         ResourcePayload::ThreadList { .. }
         | ResourcePayload::ThreadMemberList { .. }
         | ResourcePayload::Direct { .. }

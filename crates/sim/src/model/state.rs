@@ -48,7 +48,7 @@ pub struct State {
     pub hoisted: BTreeMap<u64, i32>,
     pub channels: BTreeMap<u64, ChannelModel>,
     pub members: BTreeMap<u64, MemberModel>,
-    /// What members show who are not offline: status, and how many activities.
+    /// Presences of members who are not offline: status, and number of activities.
     pub presences: BTreeMap<u64, (&'static str, usize)>,
     /// Channel and session of each user in voice.
     pub voice: BTreeMap<u64, (u64, String)>,
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// Takes in what an event says.
+    /// Applies an event.
     pub fn apply(&mut self, name: &str, payload: &Payload) {
         // Visibility does not change.
         if !matches!(payload, Payload::Message(_) | Payload::Voice { .. } | Payload::Resource(_)) {
@@ -164,7 +164,7 @@ impl State {
             Payload::RoleDelete(id) => {
                 self.roles.remove(&id.get());
                 self.hoisted.remove(&id.get());
-                // It is taken from everybody who had it, without an event for each.
+                // All members lose the role, without an event for each.
                 self.members.values_mut().for_each(|member| member.roles.retain(|role| *role != id.get()));
                 // So are its overwrites: the events that remove them follow, but nothing depends on them any more, and
                 // their channels have other lists from now on.
@@ -203,7 +203,7 @@ impl State {
             | Payload::Reaction(_)
             | Payload::ReactionsCleared { .. }
             | Payload::Typing { .. }
-            // What members show is known from what their sessions said.
+            // Presences follow from the statuses that sessions sent (`PresenceModel`).
             | Payload::Presence { .. }
             | Payload::PassiveDelta(_)
             | Payload::PassiveSnapshot(_)
@@ -225,7 +225,7 @@ impl State {
 
     /// Whether the store has the published state, except for state that ends with the process. The model does not know
     /// deleted messages.
-    pub fn is_stored_as(&self, told: &Self) -> Result<(), String> {
+    pub fn is_stored_as(&self, published: &Self) -> Result<(), String> {
         let parts = |state: &Self| {
             let Self { name, owner, hoisted, roles, channels, threads, members, .. } = state;
             [
@@ -234,13 +234,14 @@ impl State {
                 format!("{members:?}"),
             ]
         };
-        match parts(self).into_iter().zip(parts(told)).find(|(stored, told)| stored != told) {
-            Some((stored, told)) => Err(format!("stored is {stored}, but told was {told}")),
+        match parts(self).into_iter().zip(parts(published)).find(|(stored, published)| stored != published) {
+            Some((stored, published)) => Err(format!("stored is {stored}, but published was {published}")),
             None => Ok(()),
         }
     }
 
-    /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.
+    /// Whether a relay's replica equals this state in everything that decides about recipients: deleted channels,
+    /// overwrites, roles.
     pub fn agrees_with(&self, replica: &GuildReplica) -> Result<(), String> {
         let structure = &replica.structure;
         let roles: BTreeMap<u64, u64> =
@@ -281,7 +282,7 @@ impl State {
         channel.is_some_and(|channel| user == reader || self.viewers(channel).contains(&reader))
     }
 
-    /// Members who can view a channel; nobody can view one that does not exist.
+    /// Members who can view a channel; empty if the channel does not exist.
     pub fn viewers(&self, channel: u64) -> Rc<BTreeSet<u64>> {
         if let Some(viewers) = self.viewers.borrow().get(&channel) {
             return viewers.clone();

@@ -192,7 +192,7 @@ impl People {
         }
     }
 
-    /// The second. It does not say which roles there are, so those of members are left aside.
+    /// READY in two parts: the second. It has no roles, so roles of members are not compared.
     pub fn others(state: &State, reader: Reader<'_>) -> Self {
         Self::listed(state, reader, false, false, |user| user != reader.user && state.shows_in_voice(reader.user, user))
     }
@@ -220,7 +220,7 @@ impl People {
     }
 }
 
-/// READY_SUPPLEMENTAL, as a part of READY would say it.
+/// READY_SUPPLEMENTAL, in the form of a part of READY.
 pub fn supplemental_text(guild: Option<(u64, &People)>) -> String {
     let people = guild.map(|(id, people)| {
         format!("id={id} members={} presences={} voice={}", people.members, people.presences, people.voice)

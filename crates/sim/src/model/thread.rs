@@ -41,7 +41,6 @@ impl ThreadModel {
         }
     }
 
-    /// Nobody closed it.
     pub fn is_open(&self) -> bool {
         !self.is_archived
     }
@@ -70,20 +69,20 @@ impl State {
 
     /// Open threads that a member sees: all of these channels or of the guild, or only those that they joined.
     pub fn user_threads(&self, user: u64, joined_only: bool, of: Option<&[u64]>, now_unix_ms: i64) -> Vec<u64> {
-        let is_told = |(id, thread): &(&u64, &ThreadModel)| {
+        let is_seen = |(id, thread): &(&u64, &ThreadModel)| {
             thread.is_open()
                 && (!joined_only || thread.members.contains(&user))
                 && of.is_none_or(|channels| channels.contains(&thread.parent))
                 && AudienceModel::at(self, **id).admits(self, user, now_unix_ms)
         };
-        self.threads.iter().filter(is_told).map(|(id, _)| *id).collect()
+        self.threads.iter().filter(is_seen).map(|(id, _)| *id).collect()
     }
 
     /// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in
     /// voice, and unless hidden channels are listed, all channels in view.
-    pub fn told_places(&self, user: u64, joined_only: bool, hidden: HiddenChannels, now_unix_ms: i64) -> Vec<u64> {
-        let is_told = |id: &&u64| hidden != HiddenChannels::Listed && self.viewers(**id).contains(&user);
-        let viewed = self.channels.keys().filter(is_told).copied();
+    pub fn visible_places(&self, user: u64, joined_only: bool, hidden: HiddenChannels, now_unix_ms: i64) -> Vec<u64> {
+        let is_seen = |id: &&u64| hidden != HiddenChannels::Listed && self.viewers(**id).contains(&user);
+        let viewed = self.channels.keys().filter(is_seen).copied();
         let others = self.voice.iter().filter(|(who, _)| **who != user && self.shows_in_voice(user, **who));
         let voice = others.map(|(_, (channel, _))| *channel);
         voice.chain(self.user_threads(user, joined_only, None, now_unix_ms)).chain(viewed).collect()

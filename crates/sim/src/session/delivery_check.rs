@@ -1,6 +1,6 @@
 //! Dispatches that the product added to a session for one input, compared with the expected ones.
 
-use super::{DeliveryTime, Expected, Membership, Session, What, Withheld};
+use super::{Content, DeliveryTime, Expected, Membership, Session, Withheld};
 use crate::{
     checker::{Fault, fault},
     model::{ChannelModel, PendingUpdates, State, list_id, made_text, payload_text},
@@ -21,11 +21,11 @@ impl Session {
         for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
             let entry = product.replay.entry(seq);
             let event = entry.as_ref().and_then(|entry| entry.dispatch.event());
-            let what = match event {
+            let content = match event {
                 Some(event) if made_text(&event.payload).is_some() => self.given_update(event, state)?,
                 Some(event) if event.name.as_str() == "GUILD_MEMBER_LIST_UPDATE" => self.given_list(event, state)?,
                 Some(event) => match self.pending.pop_front() {
-                    Some(what) => what,
+                    Some(content) => content,
                     None => {
                         let state = state.cloned().unwrap_or_default();
                         let text = payload_text(event.name.as_str(), &event.payload, 0, &state);
@@ -36,11 +36,11 @@ impl Session {
                     }
                 },
                 None => match self.pending.pop_front() {
-                    Some(what) => what,
+                    Some(content) => content,
                     None => self.given_answer(entry.as_ref())?,
                 },
             };
-            self.expected.push(Expected { what, withheld: Withheld::No, at });
+            self.expected.push(Expected { content, withheld: Withheld::No, at });
         }
         if let Some(missing) = self.pending.front() {
             return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
@@ -51,11 +51,11 @@ impl Session {
         Ok(())
     }
 
-    fn given_update(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
+    fn given_update(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<Content, Fault> {
         let text = made_text(&event.payload).unwrap_or_default();
         let who = format!("session {} of {}", self.id, self.user);
         let Some(due) = self.due.take() else { return fault(format!("{who} receives an unexpected {text}")) };
-        due.check(&event.payload).or_else(|what| fault(format!("{who} receives {text}: {what}")))?;
+        due.check(&event.payload).or_else(|reason| fault(format!("{who} receives {text}: {reason}")))?;
         let AudienceRule::Channels(channels) = &event.audience.rule else {
             return fault(format!("{who}: a passive update for {:?}", event.audience.rule));
         };
@@ -64,11 +64,11 @@ impl Session {
         if !channels.iter().all(views) {
             return fault(format!("{who} receives channels it may not view: {text}"));
         }
-        Ok(What::Made(text.into(), channels))
+        Ok(Content::Made(text.into(), channels))
     }
 
     /// A chunk of members, or that there are none now.
-    fn given_answer(&mut self, entry: Option<&ReplayEntry>) -> Result<What, Fault> {
+    fn given_answer(&mut self, entry: Option<&ReplayEntry>) -> Result<Content, Fault> {
         let is_refusal = entry.is_some_and(|entry| {
             let frame = entry.dispatch.frame(self.encoding, entry.redaction);
             frame.body().windows(11).any(|bytes| bytes == b"retry_after")
@@ -76,38 +76,41 @@ impl Session {
         match self.chunks.pop_front() {
             chunk if is_refusal => {
                 chunk.into_iter().for_each(|chunk| self.chunks.push_front(chunk));
-                Ok(What::Refusal)
+                Ok(Content::Refusal)
             }
-            Some(chunk) => Ok(What::GuildNotice(chunk)),
+            Some(chunk) => Ok(Content::GuildNotice(chunk)),
             None => {
                 let text = entry.map(|entry| {
                     let frame = entry.dispatch.frame(self.encoding, entry.redaction);
                     let body: String = String::from_utf8_lossy(frame.body()).chars().take(200).collect();
                     format!("{} {body}", String::from_utf8_lossy(frame.name()))
                 });
-                let text = text.unwrap_or_else(|| "what was forgotten".to_owned());
-                fault(format!("session {} of {} is answered what it did not ask: {text}", self.id, self.user))
+                let text = text.unwrap_or_else(|| "a forgotten request".to_owned());
+                fault(format!(
+                    "session {} of {} receives an answer that it did not request: {text}",
+                    self.id, self.user
+                ))
             }
         }
     }
 
-    /// What lists hold is looked at when everything is at rest.
-    fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
+    /// Contents of lists are checked at rest (`checker/at_rest.rs`).
+    fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<Content, Fault> {
         let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, &State::default()).into();
         let list: Option<Rc<str>> = match &event.audience.rule {
             AudienceRule::List(list) => Some(list.to_string().into()),
             _ => None,
         };
-        let says_nothing = |op: &ListOp| matches!(op, ListOp::Delete { .. } | ListOp::Invalidate { .. });
+        let only_removes = |op: &ListOp| matches!(op, ListOp::Delete { .. } | ListOp::Invalidate { .. });
         let is_shown = match &event.payload {
-            Payload::MemberList(change) => !change.ops.iter().all(says_nothing),
+            Payload::MemberList(change) => !change.ops.iter().all(only_removes),
             _ => true,
         };
         let views = list.as_ref().zip(state).is_some_and(|(list, state)| may_look_at(state, self.user, list));
         if is_shown && (!views || self.membership != Membership::Inside) {
             return fault(format!("session {} of {} is shown a list it may not see: {text}", self.id, self.user));
         }
-        Ok(What::List(text, list))
+        Ok(Content::List(text, list))
     }
 }
 

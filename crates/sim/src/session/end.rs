@@ -9,7 +9,7 @@ impl Session {
     pub fn expect_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let at = self.expected.last().map(|last| last.at).unwrap_or_default();
-        self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No, at }));
+        self.expected.extend(pending.into_iter().map(|content| Expected { content, withheld: Withheld::No, at }));
         self.may_end_with_update = self.due.take().is_some();
     }
 
@@ -37,13 +37,13 @@ impl Session {
     /// Why it may be gone, if there is a reason.
     pub fn why_gone(&self, now: DeliveryTime, limits: SessionLimits) -> Option<&'static str> {
         let given = (self.expected.len() + self.pending.len()) as u64;
-        // What ended it may have been something that its relay made: nobody saw that.
+        // A dispatch of its relay may have ended the session before the checker saw that dispatch.
         let unseen = u64::from(self.due.is_some()) + 2 * u64::from(!self.subscription.channels.is_empty());
         let unacknowledged = (given + unseen).saturating_sub(self.received_floor);
         if self.is_closed {
             Some("a backend ended it")
         } else if self.goodbye_on == Some(self.conn_serial) {
-            Some("its client said goodbye")
+            Some("its client ended it")
         } else if self.is_expired(now.at, limits.resume_window_ms) {
             Some("it expired")
         } else if self.has_pending_ready() {

@@ -1,6 +1,6 @@
 //! Expected dispatches of a session by sequence number, with the time at which each was added.
 
-use crate::model::{Event, ThreadList, ToldChannel, ToldDirect};
+use crate::model::{ChannelDispatch, DirectEvent, Event, ThreadList};
 use guildhall_stdx::Instant;
 use std::rc::Rc;
 
@@ -14,19 +14,19 @@ pub enum Withheld {
 }
 
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum Content {
     /// Of the guild, with what is withheld of its content.
     Event(Rc<Event>, u8),
     /// Made by its relay, with the channels that it is about.
     Made(Rc<str>, Rc<[u64]>),
     /// Of a channel itself, while hidden channels are not listed.
-    Channel(ToldChannel),
+    Channel(ChannelDispatch),
     /// Of a member list, with its id. None: it only takes rows away.
     List(Rc<str>, Option<Rc<str>>),
     /// THREAD_LIST_SYNC.
     Threads(ThreadList),
     /// Of a direct message.
-    Direct(Rc<ToldDirect>),
+    Direct(Rc<DirectEvent>),
     /// Made for this session.
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
@@ -42,7 +42,7 @@ pub enum What {
 /// The dispatch under one sequence number.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    pub what: What,
+    pub content: Content,
     pub withheld: Withheld,
     /// When it was given.
     pub at: DeliveryTime,
@@ -56,7 +56,7 @@ pub struct DeliveryTime {
     pub total: u64,
 }
 
-impl What {
+impl Content {
     /// If it may not be seen any more at replay, something of it is sent all the same.
     pub fn has_rest(&self) -> bool {
         match self {
@@ -66,7 +66,7 @@ impl What {
         }
     }
 
-    /// It is of the guild, and told to those who are in it.
+    /// Whether the dispatch is of the guild, for members only.
     pub fn is_of_guild(&self) -> bool {
         match self {
             Self::Event(..) | Self::Made(..) | Self::List(..) | Self::Threads(_) => true,
@@ -78,9 +78,9 @@ impl What {
     pub fn text(&self) -> Rc<str> {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
-            Self::Threads(told) => told.text.clone(),
-            Self::Direct(told) => told.text.clone(),
-            Self::Channel(told) => told.text.clone(),
+            Self::Threads(list) => list.text.clone(),
+            Self::Direct(event) => event.text.clone(),
+            Self::Channel(dispatch) => dispatch.text.clone(),
             Self::Made(text, _)
             | Self::List(text, _)
             | Self::Own(text)
@@ -95,6 +95,6 @@ impl What {
 impl Expected {
     /// Expected content.
     pub fn text(&self) -> Rc<str> {
-        self.what.text()
+        self.content.text()
     }
 }

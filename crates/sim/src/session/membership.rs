@@ -1,6 +1,6 @@
 //! Entering and leaving the guild: events for a session, its subscriptions, and due passive updates.
 
-use super::{Membership, Session, What};
+use super::{Content, Membership, Session};
 use crate::model::ThreadList;
 use crate::model::{Change, PendingUpdates, People, State, guild_create_text, guild_delete_text};
 use guildhall_model::to_gateway::Subscription;
@@ -17,7 +17,7 @@ impl Session {
     pub fn enter(&mut self, now_unix_ms: i64, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
-        self.told = (changes_count, state.clone());
+        self.known_state = (changes_count, state.clone());
         self.doubtful.clear();
         let returns = std::mem::take(&mut self.is_restoring);
         self.was_restored = returns;
@@ -26,10 +26,10 @@ impl Session {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
             let guild = guild_create_text(state, &people, reader, threshold, self.hidden, now_unix_ms);
-            let told = state.told_places(self.user, !self.is_bot, self.hidden, now_unix_ms);
-            self.expect(What::Guild(format!("GUILD_CREATE {guild}").into(), told.into()));
+            let places = state.visible_places(self.user, !self.is_bot, self.hidden, now_unix_ms);
+            self.expect(Content::Guild(format!("GUILD_CREATE {guild}").into(), places.into()));
         }
-        // Of a user account that told only of threads it joined.
+        // To a user account GUILD_CREATE has only joined threads.
         self.ask_for_threads(now_unix_ms, state);
     }
 
@@ -41,7 +41,7 @@ impl Session {
         self.subscription = Subscription::default();
         self.watched.clear();
         if !self.guild_answered(now_unix_ms, None) && self.gets_guild_events() {
-            self.expect(What::Own(guild_delete_text(guild_id, false).into()));
+            self.expect(Content::Own(guild_delete_text(guild_id, false).into()));
         }
     }
 
@@ -50,11 +50,11 @@ impl Session {
         self.membership = Membership::Entering;
         self.is_restoring = false;
         if !self.await_guild_again() && self.gets_guild_events() {
-            self.expect(What::Own(guild_delete_text(guild_id, true).into()));
+            self.expect(Content::Own(guild_delete_text(guild_id, true).into()));
         }
     }
 
-    /// It is about to ask for the guild, through this relay.
+    /// The session is about to attach to this relay of the guild.
     pub fn ask_to_enter(&mut self, guild_id: u64, relay: u16) {
         if self.membership == Membership::None {
             self.membership = Membership::Entering;
@@ -76,23 +76,23 @@ impl Session {
 
     /// It views these channels from now on, which have open threads.
     pub fn gain(&mut self, now_unix_ms: i64, state: &State, channels: &[u64]) {
-        let is_told = match self.is_bot {
+        let has_list = match self.is_bot {
             true => self.intents & GUILDS != 0,
-            // Of those that it joined, if it did not ask for all.
+            // Only joined threads, unless the session subscribes to all.
             false => {
                 self.subscription.threads
                     || !state.user_threads(self.user, true, Some(channels), now_unix_ms).is_empty()
             }
         };
-        if is_told {
+        if has_list {
             self.expect_threads(now_unix_ms, state, Some(channels.into()));
         }
     }
 
     fn expect_threads(&mut self, now_unix_ms: i64, state: &State, channels: Option<Rc<[u64]>>) {
         let joined_only = !self.is_bot && !self.subscription.threads;
-        let told = ThreadList::new(state, self.user, joined_only, channels, now_unix_ms);
-        self.expect(What::Threads(told));
+        let list = ThreadList::new(state, self.user, joined_only, channels, now_unix_ms);
+        self.expect(Content::Threads(list));
     }
 
     // ── passive updates ──────────────────────────────────────────────────────────────────────────
@@ -109,20 +109,20 @@ impl Session {
 
     /// It knows everything up to here.
     pub fn knows(&mut self, state: &Rc<State>, changes: &[Change]) {
-        self.told = (changes.len(), state.clone());
+        self.known_state = (changes.len(), state.clone());
         self.doubtful.clear();
     }
 
     /// The next input brings it up to date.
     pub fn owe(&mut self, state: &Rc<State>, changes: &[Change]) {
-        let (told_count, before) = std::mem::take(&mut self.told);
+        let (known_count, before) = std::mem::take(&mut self.known_state);
         self.due = Some(PendingUpdates {
             form: self.capabilities.passive(),
             user: self.user,
             before,
             doubtful: std::mem::take(&mut self.doubtful),
             now: state.clone(),
-            changes: changes[told_count..].to_vec(),
+            changes: changes[known_count..].to_vec(),
         });
         self.knows(state, changes);
     }

@@ -1,6 +1,6 @@
-//! READY of a user account: the guild and the direct messages that it waits for, and what it says of them.
+//! READY of a user account: the guild and the direct messages that it waits for, and its content.
 
-use super::{Session, What, Withheld};
+use super::{Content, Session, Withheld};
 use crate::model::{ListedDirects, People, State, guild_create_text, supplemental_text};
 use guildhall_stdx::Instant;
 use std::{collections::BTreeSet, rc::Rc};
@@ -24,11 +24,11 @@ impl Session {
     /// Starts: a bot's READY is due at once.
     pub(super) fn begin_ready(&mut self, guild: Option<u64>, deadline: Instant) {
         let parts = if self.capabilities.is_prioritized() { 2 } else { 1 };
-        (0..parts).for_each(|_| self.expect(What::Ready));
+        (0..parts).for_each(|_| self.expect(Content::Ready));
         let directs = (self.is_bot || !self.is_first_shard).then(Rc::default);
         self.pending_ready = Some(PendingReady { guild, entered: None, directs, deadline });
         if self.is_bot {
-            self.say_ready(0);
+            self.send_ready(0);
         }
     }
 
@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    /// The guild let it in, or not. Returns whether that is for its READY to tell.
+    /// The guild attached or refused the session. Returns whether READY has the outcome.
     pub(super) fn guild_answered(&mut self, now_unix_ms: i64, state: Option<&Rc<State>>) -> bool {
         let Some(pending_ready) = &mut self.pending_ready else { return false };
         pending_ready.entered = state.cloned();
@@ -61,7 +61,7 @@ impl Session {
 
     /// Discards the known guild: it follows a READY that the client has not seen, and belongs to another view.
     fn forget_guild(&mut self) {
-        for expected in self.expected.iter_mut().filter(|expected| expected.what.is_of_guild()) {
+        for expected in self.expected.iter_mut().filter(|expected| expected.content.is_of_guild()) {
             expected.withheld = Withheld::Yes;
         }
     }
@@ -78,19 +78,19 @@ impl Session {
         let Some(pending_ready) = &self.pending_ready else { return };
         let waits_for_guild = pending_ready.guild.is_some() && pending_ready.entered.is_none();
         if pending_ready.directs.is_some() && !waits_for_guild {
-            self.say_ready(now_unix_ms);
+            self.send_ready(now_unix_ms);
         }
     }
 
-    /// READY does not wait for the guild any longer. Without its direct messages it is never said.
+    /// READY does not wait for the guild any longer. It is never sent without the direct messages.
     pub fn gather_until(&mut self, now: Instant, now_unix_ms: i64) {
         let is_due = |of: &PendingReady| of.deadline <= now && of.directs.is_some();
         if self.pending_ready.as_ref().is_some_and(is_due) {
-            self.say_ready(now_unix_ms);
+            self.send_ready(now_unix_ms);
         }
     }
 
-    fn say_ready(&mut self, now_unix_ms: i64) {
+    fn send_ready(&mut self, now_unix_ms: i64) {
         let Some(PendingReady { guild, entered, directs, .. }) = self.pending_ready.take() else { return };
         let (reader, threshold) = (self.reader(), self.large_threshold);
         let is_split = self.capabilities.is_prioritized();
@@ -114,11 +114,11 @@ impl Session {
         let (user, id) = (self.user, &self.id);
         let ready: Rc<str> =
             format!("READY user={user} session={id} guilds=[{guilds}] directs={listed} users={users}").into();
-        // What stands for them has its numbers already.
-        let held = self.expected.iter_mut().map(|expected| &mut expected.what).chain(&mut self.pending);
-        let said = [Some(ready), supplemental.map(Into::into)];
-        for (held, said) in held.zip(said.into_iter().flatten()) {
-            *held = What::Own(said);
+        // Their placeholders have sequence numbers already.
+        let placeholders = self.expected.iter_mut().map(|expected| &mut expected.content).chain(&mut self.pending);
+        let texts = [Some(ready), supplemental.map(Into::into)];
+        for (placeholder, text) in placeholders.zip(texts.into_iter().flatten()) {
+            *placeholder = Content::Own(text);
         }
     }
 

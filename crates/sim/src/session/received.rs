@@ -1,16 +1,16 @@
 //! Dispatches that a session's client decoded, in order and word for word.
 
-use super::{Expected, Session, What, Withheld};
+use super::{Content, Expected, Session, Withheld};
 use crate::checker::{Fault, fault};
 use guildhall_model::to_gateway::MemberQuery;
 
 impl Session {
-    /// The client said in a heartbeat that it has everything up to here.
+    /// The client's heartbeat acknowledges all dispatches up to this seq.
     pub fn claims(&mut self, seq: u64) {
         self.claimed = self.claimed.max(seq);
     }
 
-    /// The client got an answer to a heartbeat that told this seq.
+    /// The client received the answer to its heartbeat with this seq.
     pub fn acknowledged(&mut self, seq: u64) {
         self.received_floor = self.received_floor.max(seq);
     }
@@ -37,7 +37,7 @@ impl Session {
         if expected.withheld == Withheld::Yes {
             return fault(format!("seq {seq} may no longer be seen, but came: {text}"));
         }
-        if let What::Refusal = expected.what {
+        if let Content::Refusal = expected.content {
             return self.received_refusal(seq, name, text);
         }
         if *expected.text() != *text {
@@ -53,13 +53,13 @@ impl Session {
         if !is_replayed {
             return false;
         }
-        let shown = |expected: &Expected| match &expected.what {
-            What::Event(event, _) => event.presence_user(),
+        let shown = |expected: &Expected| match &expected.content {
+            Content::Event(event, _) => event.presence_user(),
             _ => None,
         };
         let Some(user) = self.at(seq).and_then(shown) else { return false };
         let is_newer = |later: &Expected| {
-            let is_of_guild = matches!(later.what, What::Guild(..)) || later.text().starts_with("GUILD_DELETE ");
+            let is_of_guild = matches!(later.content, Content::Guild(..)) || later.text().starts_with("GUILD_DELETE ");
             shown(later) == Some(user) || is_of_guild
         };
         let has_newer = self.expected.iter().skip(seq as usize).any(is_newer);
@@ -73,13 +73,13 @@ impl Session {
     fn received_refusal(&mut self, seq: u64, name: &str, text: &str) -> Result<(), Fault> {
         let nonce = text.split('"').nth(1).unwrap_or("");
         let mut whole_lists = self.requests.iter().filter(|(_, request)| request.query == MemberQuery::All);
-        match whole_lists.position(|(asked, _)| asked == nonce) {
+        match whole_lists.position(|(requested, _)| requested == nonce) {
             _ if name != "RATE_LIMITED" => return fault(format!("seq {seq} must refuse a list, but is {text}")),
-            None => return fault(format!("nobody asked: {text}")),
+            None => return fault(format!("no request has this nonce: {text}")),
             Some(0) => return fault(format!("the first is refused: {text}")),
             Some(_) => {}
         }
-        self.expected[seq as usize - 1].what = What::Own(text.into());
+        self.expected[seq as usize - 1].content = Content::Own(text.into());
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! RESUME: replayed dispatches, and those that must be withheld.
 
-use super::{Membership, Session, What, Withheld, delivery_check::may_look_at};
+use super::{Content, Membership, Session, Withheld, delivery_check::may_look_at};
 use crate::{
     checker::{Fault, fault},
     model::{OutOfView, State, payload_text},
@@ -30,52 +30,54 @@ impl Session {
             if expected.withheld == Withheld::Yes {
                 continue;
             }
-            if let (What::Channel(told), Some(state)) = (&mut expected.what, state)
-                && let OutOfView::Text(text) = &told.out_of_view
+            if let (Content::Channel(dispatch), Some(state)) = (&mut expected.content, state)
+                && let OutOfView::Text(text) = &dispatch.out_of_view
                 && state.members.contains_key(&user)
-                && !state.viewers(told.id).contains(&user)
+                && !state.viewers(dispatch.id).contains(&user)
             {
-                (told.text, told.out_of_view) = (text.clone(), OutOfView::Same);
+                (dispatch.text, dispatch.out_of_view) = (text.clone(), OutOfView::Same);
             }
-            let may_see = state.is_some_and(|state| match &expected.what {
-                What::Channel(told) => {
-                    let is_in_view =
-                        !matches!(told.out_of_view, OutOfView::Nothing) || state.viewers(told.id).contains(&user);
+            let may_see = state.is_some_and(|state| match &expected.content {
+                Content::Channel(dispatch) => {
+                    let is_in_view = !matches!(dispatch.out_of_view, OutOfView::Nothing)
+                        || state.viewers(dispatch.id).contains(&user);
                     state.members.contains_key(&user) && is_in_view
                 }
-                What::Event(event, _) => event.may_be_replayed_to(user, state, now_unix_ms),
-                What::Threads(told) => told.is_still_seen(state, user, now_unix_ms),
-                What::Made(_, channels) => {
+                Content::Event(event, _) => event.may_be_replayed_to(user, state, now_unix_ms),
+                Content::Threads(list) => list.is_still_seen(state, user, now_unix_ms),
+                Content::Made(_, channels) => {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
-                What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
-                What::List(_, None) | What::GuildNotice(_) | What::Guild(..) => state.members.contains_key(&user),
-                What::Own(_) | What::Direct(_) | What::Ready | What::Refusal => true,
+                Content::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
+                Content::List(_, None) | Content::GuildNotice(_) | Content::Guild(..) => {
+                    state.members.contains_key(&user)
+                }
+                Content::Own(_) | Content::Direct(_) | Content::Ready | Content::Refusal => true,
             });
-            if let What::Own(_) | What::Direct(_) | What::Ready | What::Refusal = expected.what {
+            if let Content::Own(_) | Content::Direct(_) | Content::Ready | Content::Refusal = expected.content {
                 continue;
             }
             is_sent_all &= may_see;
-            if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
+            if let (Content::Threads(list), false, Some(state)) = (&expected.content, may_see, state)
                 && membership != Membership::None
-                && let Some(left) = told.left(state, user, now_unix_ms)
+                && let Some(left) = list.left(state, user, now_unix_ms)
             {
-                expected.what = What::Threads(left);
+                expected.content = Content::Threads(left);
                 expected.withheld = if membership == Membership::Entering { Withheld::Maybe } else { Withheld::No };
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) if expected.what.has_rest() => {
+                (false, _) if expected.content.has_rest() => {
                     match product.replay.entry(n as u64 + 1) {
-                        // Of a passive update, and of where somebody is in voice, the rest is still news.
+                        // The visible rest of a passive update or a voice state is still sent.
                         Some(entry) if entry.dispatch.event().is_some() => {
-                            expected.what = rest_of(&entry, user, state)?;
+                            expected.content = rest_of(&entry, user, state)?;
                             Withheld::No
                         }
                         // A dispatch that an earlier replay may have withheld, while the guild was invisible, was part
                         // of GUILD_CREATE.
                         _ if expected.withheld != Withheld::Maybe
-                            && matches!(expected.what, What::Event(..))
+                            && matches!(expected.content, Content::Event(..))
                             && membership == Membership::Inside =>
                         {
                             return fault(format!("{user} is left to believe what {} ended", expected.text()));
@@ -90,7 +92,7 @@ impl Session {
             };
         }
         if let (false, true, Some(state)) = (is_sent_all, self.is_passive(), state) {
-            for state in [state, &*self.told.1] {
+            for state in [state, &*self.known_state.1] {
                 let viewed = state.channels.keys().filter(|channel| state.viewers(**channel).contains(&user));
                 self.doubtful.extend(viewed);
             }
@@ -102,11 +104,11 @@ impl Session {
     fn withhold_what_was_left(&mut self, seq: u64) {
         let mut left: BTreeSet<u64> = BTreeSet::new();
         for expected in self.expected.iter_mut().skip(seq as usize).rev() {
-            let What::Direct(told) = &expected.what else { continue };
-            if left.contains(&told.channel) {
+            let Content::Direct(event) = &expected.content else { continue };
+            if left.contains(&event.channel) {
                 expected.withheld = Withheld::Yes;
-            } else if told.is_left {
-                left.insert(told.channel);
+            } else if event.is_left {
+                left.insert(event.channel);
             }
         }
     }
@@ -115,9 +117,9 @@ impl Session {
     /// if it is not known what an earlier replay left of that.
     pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> Option<bool> {
         let sees = |place: &u64| state.sees_place(self.user, *place, now_unix_ms);
-        let tells_too_much = |what: &What| matches!(what, What::Guild(_, told) if !told.iter().all(sees));
+        let reveals = |content: &Content| matches!(content, Content::Guild(_, places) if !places.iter().all(sees));
         let mut is_certain = true;
-        for guild in self.expected.iter().skip(seq as usize).filter(|expected| tells_too_much(&expected.what)) {
+        for guild in self.expected.iter().skip(seq as usize).filter(|expected| reveals(&expected.content)) {
             match guild.withheld {
                 Withheld::No => return Some(true),
                 Withheld::Maybe => is_certain = false,
@@ -134,19 +136,19 @@ impl Session {
         self.conn = Some(conn);
         self.conn_serial = conn_serial;
         self.detached_since = None;
-        self.expect(What::Own("RESUMED ".into()));
+        self.expect(Content::Own("RESUMED ".into()));
     }
 }
 
 /// The visible rest of a passive update or voice state for a user whose view has changed.
-fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
+fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<Content, Fault> {
     let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
         return fault("an update without a guild is sent again");
     };
     let AudienceRule::Channels(channels) = &event.audience.rule else {
         return fault(format!("a dispatch is replayed to {user}, without permission to see it: {:?}", event.payload));
     };
-    let told: Vec<u64> = match &event.payload {
+    let listed: Vec<u64> = match &event.payload {
         Payload::PassiveDelta(delta) => delta.channels.iter().map(|(channel, _)| channel.get()).collect(),
         Payload::PassiveSnapshot(snapshot) => snapshot.channels.iter().map(|(channel, _)| channel.get()).collect(),
         Payload::Unread(channels) => channels.iter().map(|(channel, _)| channel.get()).collect(),
@@ -157,18 +159,18 @@ fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What
         Payload::PassiveSnapshot(snapshot) => snapshot.voice.as_slice(),
         _ => &[],
     };
-    if let Payload::Voice { state: told, .. } = &event.payload {
-        let who = told.user_id.get();
+    if let Payload::Voice { state: sent, .. } = &event.payload {
+        let who = sent.user_id.get();
         let place = state.voice.get(&who).map(|(channel, _)| *channel);
-        if told.channel_id.map(|id| id.get()) != place.filter(|_| state.shows_in_voice(user, who)) {
-            return fault(format!("{user} receives the old voice state of {who} instead of the current one: {told:?}"));
+        if sent.channel_id.map(|id| id.get()) != place.filter(|_| state.shows_in_voice(user, who)) {
+            return fault(format!("{user} receives the old voice state of {who} instead of the current one: {sent:?}"));
         }
     }
     let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, state).into();
     let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
     let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
-    if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
+    if !listed.iter().all(may_view) || !voice.iter().all(is_shown) {
         return fault(format!("{user} receives a dispatch again without permission to see it: {text}"));
     }
-    Ok(What::Made(text, channels.iter().map(|channel| channel.get()).collect()))
+    Ok(Content::Made(text, channels.iter().map(|channel| channel.get()).collect()))
 }

@@ -1,7 +1,7 @@
 //! Over a restart: the session is another process's, and goes on where it was.
 
-use super::{Membership, Session, What};
-use crate::model::{OutOfView, ToldChannel};
+use super::{Content, Membership, Session};
+use crate::model::{ChannelDispatch, OutOfView};
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
@@ -16,13 +16,13 @@ impl Session {
         }
         // The process after the one that made it has it in one form.
         for expected in &mut self.expected {
-            if let What::Channel(ToldChannel { out_of_view, .. }) = &mut expected.what
+            if let Content::Channel(ChannelDispatch { out_of_view, .. }) = &mut expected.content
                 && matches!(out_of_view, OutOfView::Text(_))
             {
                 *out_of_view = OutOfView::Nothing;
             }
         }
-        // Its client asks again.
+        // The client sends its requests again.
         self.chunks.clear();
         // Its knowledge of presences and deleted messages may be outdated until the next event about them.
         self.was_restored = true;

@@ -23,7 +23,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// A token that nobody had before.
+    /// A new token.
     pub fn make(&mut self, user: &User) -> String {
         self.made_count += 1;
         let token = format!("{}~{}", user.username, self.made_count);
@@ -50,13 +50,15 @@ impl World {
     }
 
     /// Publishes an event to accounts, independent of guilds.
-    pub fn tell_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
+    pub fn publish_to_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
         let event = Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), Arc::new(event));
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
-            side.commands
-                .push_back(PartitionCommand::Told { published: published.clone(), publication: publication.clone() });
+            side.commands.push_back(PartitionCommand::Publish {
+                published: published.clone(),
+                publication: publication.clone(),
+            });
         }
     }
 
@@ -104,13 +106,13 @@ impl World {
         self.after(side)
     }
 
-    pub(super) fn told_at(
+    pub(super) fn publish_to_accounts_at(
         &mut self,
         side: usize,
         published: &Arc<Published>,
         publication: &Publication,
     ) -> Result<(), Fault> {
-        self.checker.tell(side, publication);
+        self.checker.publish_to_accounts(side, publication);
         let now = self.now();
         let user_ids = published.event.audience.rule.users().to_vec();
         let of_side = &mut self.sides[side];

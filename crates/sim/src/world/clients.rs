@@ -30,7 +30,7 @@ impl World {
         client.beats.clear();
         client.is_bad = false;
         client.invalid_sessions = 0;
-        client.was_told = false;
+        client.is_close_received = false;
     }
 
     pub(super) fn read_clients(&mut self) -> Result<(), Fault> {
@@ -105,7 +105,7 @@ impl World {
             Received::Reconnect => {}
             Received::Pong(_) => return fault("an answer to no ping"),
             Received::Close(code, reason) => {
-                client.was_told = true;
+                client.is_close_received = true;
                 let client = &self.clients[at];
                 let is_expected = match client.phase {
                     Phase::Closing => true,
@@ -123,7 +123,7 @@ impl World {
             }
             Received::End => {
                 if let Some(wire) = client.wire.take() {
-                    if wire.socket().server_end() == ServerEnd::Finished && !client.was_told {
+                    if wire.socket().server_end() == ServerEnd::Finished && !client.is_close_received {
                         return fault("the connection was finished without a close frame");
                     }
                     wire.socket().client_close();

@@ -6,7 +6,7 @@
 use super::{PartitionCommand, Side, World};
 use crate::{
     checker::{Fault, fault},
-    model::{DirectModel, ListedDirects, ToldDirect},
+    model::{DirectEvent, DirectModel, ListedDirects},
     pipeline::{Group, Pipeline},
 };
 use guildhall_guild::{
@@ -18,13 +18,13 @@ use guildhall_partition::OwnData;
 use guildhall_stdx::SlotKey;
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-/// The ids that are made here are nobody else's.
+/// Origin of the ids that are generated here, which no other generator uses.
 const ORIGIN: u16 = 7;
 /// Times that a command is tried again with another message loaded.
 const LOADS_MAX: usize = 4;
 
 /// One direct message or group.
-struct Held {
+struct SimulatedDirect {
     /// None: it is not in memory.
     guild: Option<Box<Guild>>,
     pipeline: Pipeline,
@@ -47,7 +47,7 @@ pub struct DirectsRead(Option<(Vec<Direct>, Rc<ListedDirects>)>);
 
 /// See the module.
 pub struct Directs {
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, SimulatedDirect>,
     fetches: Vec<Fetch>,
     ids: SnowflakeGenerator,
     limits: GuildLimits,
@@ -75,17 +75,17 @@ impl Directs {
 
 /// Collects the outputs of one input.
 fn collect(guild: &mut Guild, now: guildhall_stdx::Now, group: &mut Group) -> Vec<Arc<Published>> {
-    let mut told = Vec::new();
+    let mut published_events = Vec::new();
     while let Some(output) = guild.poll_output() {
         match output {
             GuildOutput::Write(write) => group.writes.push(write),
-            GuildOutput::Users(published) => told.push(published),
+            GuildOutput::Users(published) => published_events.push(published),
             GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
             GuildOutput::Relay(..) | GuildOutput::Answer(..) => {}
         }
     }
     group.version = guild.version();
-    told
+    published_events
 }
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
         let new = self.directs.ids.next(self.clock.now().unix);
         let id = self.store.direct_of_pair([user.id, other.id], new)?;
         match self.directs.held.get(&id.get()) {
-            // What ended it is on its way to the store.
+            // The write that ends it is on its way to the store.
             Some(held) if held.model.is_gone && !held.pipeline.is_empty() => return Ok(()),
             Some(held) if !held.model.is_gone => {}
             _ => {
@@ -124,14 +124,14 @@ impl World {
         let mut guild = Box::new(Guild::create_direct(now, new, self.directs.limits.clone(), ORIGIN));
         let mut group = Group::default();
         let published = collect(&mut guild, now, &mut group);
-        let told = model.made(&published).or_else(fault)?;
-        let mut held = Held { guild: Some(guild), pipeline: Pipeline::default(), model, durable: None };
-        push(&mut held, group, published, told);
+        let events = model.made(&published).or_else(fault)?;
+        let mut held = SimulatedDirect { guild: Some(guild), pipeline: Pipeline::default(), model, durable: None };
+        push(&mut held, group, published, events);
         self.directs.held.insert(id, held);
         Ok(())
     }
 
-    /// What somebody does in one, held against the model.
+    /// Runs a command in a direct message, and compares its outcome with the model.
     pub fn command_direct(&mut self, id: ChannelId, actor: Actor, command: &Command) -> Result<Option<Reply>, Fault> {
         let now = self.now();
         for _ in 0..LOADS_MAX {
@@ -160,8 +160,8 @@ impl World {
                 Outcome::Later(_) => return fault(format!("{command:?} is answered later")),
                 Outcome::Reply(reply) => reply,
             };
-            let told = held.model.follow(now.unix.0, actor, command, reply.is_ok(), &published).or_else(fault)?;
-            push(held, group, published, told);
+            let events = held.model.follow(now.unix.0, actor, command, reply.is_ok(), &published).or_else(fault)?;
+            push(held, group, published, events);
             self.trace(|| format!("in {id}: {actor:?} {command:?} {}", if reply.is_ok() { "ok" } else { "refused" }));
             return Ok(reply.ok());
         }
@@ -186,11 +186,11 @@ impl World {
                 }
             }
             while lets_out && let Some(group) = held.pipeline.pop_ready() {
-                for (published, told) in group.told {
+                for (published, event) in group.direct_events {
                     for side in &mut self.sides {
-                        side.commands.push_back(PartitionCommand::ToldDirect {
+                        side.commands.push_back(PartitionCommand::DirectEvent {
                             published: published.clone(),
-                            told: told.clone(),
+                            event: event.clone(),
                         });
                     }
                 }
@@ -249,17 +249,17 @@ impl World {
         self.after(side)
     }
 
-    pub(super) fn told_direct_at(
+    pub(super) fn publish_direct_at(
         &mut self,
         side: usize,
         published: &Arc<Published>,
-        told: &Rc<ToldDirect>,
+        event: &Rc<DirectEvent>,
     ) -> Result<(), Fault> {
-        self.trace(|| format!("to {side}, {:?}: {}", told.to, told.text));
-        self.checker.tell_direct(side, told);
+        self.trace(|| format!("to {side}, {:?}: {}", event.to, event.text));
+        self.checker.publish_direct(side, event);
         let now = self.now();
         let to = published.event.audience.rule.users().to_vec();
-        let to = self.fault_injector.tells(side, published, to);
+        let to = self.fault_injector.recipients(side, published, to);
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.publish_to_users(now, published, &to, link);
         self.after(side)
@@ -276,8 +276,8 @@ impl World {
     }
 }
 
-fn push(held: &mut Held, mut group: Group, published: Vec<Arc<Published>>, told: Vec<ToldDirect>) {
-    group.told = published.into_iter().zip(told.into_iter().map(Rc::new)).collect();
+fn push(held: &mut SimulatedDirect, mut group: Group, published: Vec<Arc<Published>>, events: Vec<DirectEvent>) {
+    group.direct_events = published.into_iter().zip(events.into_iter().map(Rc::new)).collect();
     group.direct = Some(Rc::new(held.model.clone()));
     held.pipeline.push(group);
 }

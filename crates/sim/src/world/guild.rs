@@ -56,8 +56,8 @@ impl World {
         self.after_guild_and_job(joined, None)
     }
 
-    /// `begun`: the guild when the job began that has just been done.
-    fn after_guild_and_job(&mut self, joined: Vec<UserId>, begun: Option<Rc<State>>) -> Result<(), Fault> {
+    /// `job_state`: the guild when the job began that has just been done.
+    fn after_guild_and_job(&mut self, joined: Vec<UserId>, job_state: Option<Rc<State>>) -> Result<(), Fault> {
         let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
         let mut events: Vec<Arc<Published>> = Vec::new();
         for output in &outputs {
@@ -105,7 +105,7 @@ impl World {
                     state: self.checker.state.clone(),
                     event,
                     made_at_unix_ms: now.unix.0,
-                    begun: begun.clone(),
+                    job_state: job_state.clone(),
                 };
                 group.relay.push(in_transit);
             }
@@ -193,9 +193,9 @@ impl World {
     /// Finishes jobs, in any order and at any time, or never.
     fn run_jobs(&mut self) -> Result<(), Fault> {
         for _ in 0..self.jobs.len() {
-            let Some((job, begun)) = self.jobs.pop_front() else { break };
+            let Some((job, job_state)) = self.jobs.pop_front() else { break };
             if !self.luck(0.3) {
-                self.jobs.push_back((job, begun));
+                self.jobs.push_back((job, job_state));
                 continue;
             }
             let now = self.now();
@@ -204,7 +204,7 @@ impl World {
                 self.after_guild(Vec::new())?;
             } else {
                 self.guild.handle_job_done(now, job.run());
-                self.after_guild_and_job(Vec::new(), Some(begun))?;
+                self.after_guild_and_job(Vec::new(), Some(job_state))?;
             }
         }
         Ok(())

@@ -84,8 +84,10 @@ impl World {
                 self.after(side)
             }
             PartitionCommand::UserChanged(user) => self.user_changed_at(side, &user),
-            PartitionCommand::Told { published, publication } => self.told_at(side, &published, &publication),
-            PartitionCommand::ToldDirect { published, told } => self.told_direct_at(side, &published, &told),
+            PartitionCommand::Publish { published, publication } => {
+                self.publish_to_accounts_at(side, &published, &publication)
+            }
+            PartitionCommand::DirectEvent { published, event } => self.publish_direct_at(side, &published, &event),
             PartitionCommand::DirectsRead { session, read } => self.directs_read_at(side, session, read),
             PartitionCommand::Close(whose, code) => self.close_at(side, &whose, code),
             PartitionCommand::Authenticated { conn, result } => self.authenticated(side, conn, result),
@@ -116,7 +118,7 @@ impl World {
             return self.after(side);
         };
         match info.claim {
-            Claim::None => fault("a token was checked that nobody sent"),
+            Claim::None => fault("a token was checked that no client sent"),
             Claim::Identify => {
                 let before = self.sides[side].partition.counters().identified_total;
                 handle(self);
@@ -175,7 +177,7 @@ impl World {
         handle: impl FnOnce(&mut Self),
     ) -> Result<(), Fault> {
         let ConnInfo { client, claim, .. } = self.conns[serial as usize].clone();
-        let Claim::Resume { session_id, seq } = claim else { return fault("a RESUME that nobody sent") };
+        let Claim::Resume { session_id, seq } = claim else { return fault("a RESUME that no client sent") };
         let encoding = self.clients[client].params.conn.encoding;
         // It may have ended a moment ago.
         self.look(side, false)?;
@@ -272,12 +274,12 @@ impl World {
                 }
                 Output::ToGuild(_, message) => {
                     self.trace(|| format!("from {side}: {message:?}").chars().take(120).collect());
-                    self.checker.told_guild(side, &message)?;
+                    self.checker.sent_to_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
                 Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
                 Output::FetchSession { .. } => return fault("a session is fetched without other nodes"),
-                Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
+                Output::FetchMessages { .. } => return fault("messages are fetched without a request"),
                 Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
             }
         }

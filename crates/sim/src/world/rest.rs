@@ -57,7 +57,7 @@ impl World {
         }
         self.at_client = None;
         let partitions: Vec<&Partition> = self.sides.iter().map(|side| &side.partition).collect();
-        self.checker.check_at_rest(&partitions, self.begun_with.is_observed)?;
+        self.checker.check_at_rest(&partitions, self.process_setup.is_observed)?;
         self.is_calm = false;
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Restart: the process ends, and another one begins with what the store has and the sessions that the first left (ADR
 //! 26).
 //!
-//! Invariants  as in `guildhall::assemble`: clients go, their sessions leave voice, guilds finish, partitions take in
-//!             what those said, and only then write down their sessions. The next process lets nobody in before the
-//!             guilds have let those in.
-//! Not here    the file around what is written, with its head, hash and age: `guildhall::handover` has tests of its
-//!             own. Guilds are loaded at once, not when somebody asks.
+//! Invariants  as in `guildhall::assemble`: clients disconnect, their sessions leave voice, guilds finish, partitions
+//!             handle the last messages of the guilds, and only then write their sessions. The next process accepts
+//!             clients only after the guilds have attached the restored sessions.
+//! Not here    the hand-over file with its header, hash and age: `guildhall::handover` has tests of its own. Guilds are
+//!             loaded at once, not at the first request.
 
 use super::{SIDES, Side, World, secret};
 use crate::{
@@ -47,7 +47,7 @@ impl World {
         self.begin_anew(bytes_max, &left)?;
         self.run_until_idle(false)?;
         if self.sides.iter().any(|side| side.partition.is_restoring()) {
-            return fault("the guild is there, and somebody waits for it");
+            return fault("the guild is loaded, and a session still waits for it");
         }
         self.is_calm = false;
         Ok(())
@@ -74,13 +74,13 @@ impl World {
         let now = self.now();
         let Some(record) = self.store.guild(self.guild_id())? else { return fault("the guild is not in the store") };
         self.checker.process_ended(&record)?;
-        self.guild = self.begun_with.guild(now, record);
+        self.guild = self.process_setup.guild(now, record);
         self.streams = RelayStreams::default();
         self.directs.forget_machines();
         self.pipeline = Pipeline::default();
         self.jobs.clear();
         self.lagging.clear();
-        self.begun_with.config.session_secret = secret(&mut self.rng);
+        self.process_setup.config.session_secret = secret(&mut self.rng);
         let users: BTreeMap<_, _> = self.accounts.iter().map(|user| (user.id, user.clone())).collect();
         let mut ids = BTreeSet::new();
         for (side, text) in left.iter().enumerate() {
@@ -92,7 +92,7 @@ impl World {
             }
             self.fault_injector.hand_over(side, &mut over);
             let closed_tokens = std::mem::take(&mut self.sides[side].closed_tokens);
-            self.sides[side] = Side { closed_tokens, ..self.begun_with.side(side) };
+            self.sides[side] = Side { closed_tokens, ..self.process_setup.side(side) };
             self.sides[side].partition.take_over(now, &over, &users, false);
         }
         let partitions: Vec<_> = self.sides.iter().map(|side| &side.partition).collect();
