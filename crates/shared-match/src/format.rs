@@ -43,7 +43,7 @@ pub(crate) trait Format {
         scratch: &mut BlockScratch,
         out: &mut Vec<u8>,
     );
-    /// Appends a whole message, of which `sequences` repeat what stands before.
+    /// Appends a whole message, of which `sequences` repeat earlier bytes.
     fn write_sequences(
         stream: (&mut Self::Decoder, &Tables),
         scratch: (&mut BlockScratch, &mut Symbols),

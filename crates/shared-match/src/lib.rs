@@ -30,7 +30,7 @@
 //!
 //! A reference is written only after its source was found in the connection's own ring (`References::resolve`), and an
 //! event enters that ring only when it is written, completely, to that very stream (`StreamState::remember`). So a
-//! reference stands for bytes that this client has decoded before, or for bytes of a dictionary, which is public. Tests
+//! reference is to bytes that this client has decoded before, or to bytes of a dictionary, which is public. Tests
 //! verify this: they decode every stream with a reference decoder that has seen only that stream; a reference to
 //! anything else would decode to other bytes, or fail.
 //!

@@ -46,8 +46,8 @@ const fn heartbeat_ack(form: Form) -> &'static [u8] {
     }
 }
 
-/// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or
-/// else from that of the newest message: its body, the distance, and its seq.
+/// Copies as much as possible of a head from an earlier one: from the head of a body of the same name at the distance
+/// `alike`, or else from the head of the `newest` message (body, distance and seq).
 fn copy_head(
     head: &mut Head,
     state: &StreamState,
@@ -210,8 +210,8 @@ impl Matcher {
         self.history.set_connections(count);
     }
 
-    /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains
-    /// of the guild for the restricted ones of `key`. A channel that everybody may view again gets none back.
+    /// Some members of the guild may not view a channel or thread any more: bodies of that class move from the public
+    /// domains of the guild to the restricted ones of `key`. They stay there when the channel becomes public again.
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         self.scratch.finder.forget_domain_matches();
         self.history.restrict(guild, channel, key);
@@ -325,8 +325,7 @@ impl Matcher {
         }
         let window = F::window(decoder);
         let position = state.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the
-        // bodies.
+        // An offset counts from the byte it is for, so it exceeds the distance of the bodies by up to a body's length.
         let reach = window.saturating_sub(bytes.len() as u32);
         let newest = state.newest(position);
         state.number(seq, position);
@@ -380,8 +379,7 @@ impl Matcher {
             Form::Etf => tail.begin_etf(name, seq),
         }
         let position = state.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the
-        // bodies.
+        // An offset counts from the byte it is for, so it exceeds the distance of the bodies by up to a body's length.
         let reach = window.saturating_sub(body_bytes as u32);
         let oldest_reached = state.oldest(position, reach, self.history.sizes());
         let newest = state.newest(position);
@@ -465,7 +463,7 @@ impl Matcher {
         stream.state.advance(message.len());
     }
 
-    /// What was done so far.
+    /// Totals since the matcher was created.
     pub fn counters(&self) -> Counters {
         self.counters
     }

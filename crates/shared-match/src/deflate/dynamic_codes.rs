@@ -150,7 +150,7 @@ impl DynamicCodes {
             .map_or(4, |at| (at + 1).max(4))
     }
 
-    /// Bits that telling them takes, and the block's beginning.
+    /// Bits of the block header: its type, and the description of both codes.
     pub fn header_bits(&self) -> u64 {
         let bits = |described: &LengthSymbol| {
             u64::from(self.lengths_code.of(described.symbol.into()).1) + u64::from(described.extra_bits)
@@ -175,7 +175,7 @@ impl DynamicCodes {
     }
 }
 
-/// Code lengths as symbols that also say repeats (RFC 1951 §3.2.7).
+/// Code lengths as symbols, some of which encode repeats (RFC 1951 §3.2.7).
 fn length_symbols(lengths: &[u8]) -> Vec<LengthSymbol> {
     let mut described = Vec::with_capacity(lengths.len());
     let itself = |length: u8| LengthSymbol { symbol: length, extra: 0, extra_bits: 0 };

@@ -25,7 +25,7 @@ pub const FIXED_BLOCK: (u64, u32) = (0b010, 3);
 const FIXED_END: (u64, u32) = (0, 7);
 /// Shorter bodies never pay for dynamic codes, whose description takes about five hundred bits.
 const DYNAMIC_BITS_MIN: u64 = 1_200;
-/// What telling codes takes at least.
+/// Minimum size of the description of dynamic codes.
 const DESCRIPTION_BITS_MIN: f32 = 400.0;
 /// Bits that one step holds at most.
 const STEP_BITS_MAX: u32 = PUT_BITS_MAX;
@@ -139,7 +139,7 @@ fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
     counts
 }
 
-/// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
+/// Codes for one parse, if they make it shorter. `distance_of` returns the approximate distance of a source.
 fn dynamic_codes_for(
     bytes: &[u8],
     sequences: &[Sequence],
@@ -180,8 +180,8 @@ fn dynamic_codes_for(
 }
 
 impl EncodedParse {
-    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it. About
-    /// how far back sources are, `distance_of` tells.
+    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it.
+    /// `distance_of` returns the approximate distance of a source.
     pub fn new(
         bytes: &[u8],
         sequences: &[Sequence],
@@ -256,7 +256,7 @@ impl EncodedParse {
 
     #[inline]
     fn put_steps(&self, offsets: &Offsets, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
-        // One that nobody else sees is kept in registers.
+        // The compiler keeps a local writer in registers.
         let mut put = std::mem::take(writer);
         for step in &self.steps {
             let mut few = SmallBits::from((step.bits, step.bits_count.into()));

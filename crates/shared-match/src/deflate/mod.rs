@@ -23,7 +23,7 @@ pub const WINDOW_BYTES_MAX: u32 = 1 << WINDOW_BITS_MAX;
 /// A header for the largest window.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9C];
 
-/// What stands around the blocks.
+/// Format around the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// `zlib-stream`: a zlib header, and every message ends with an empty stored block.
@@ -54,8 +54,8 @@ impl DeflateStream {
         Self { state: StreamState::default(), decoder: DeflateDecoder { container, is_begun: false, window } }
     }
 
-    /// A stream that a library context has begun and that is continued here. The caller says what the context writes:
-    /// `follow`, and `Matcher::follow_deflate`.
+    /// A stream that a library context has started and that is continued here. The caller reports what the context
+    /// writes with `follow` and `Matcher::follow_deflate`.
     #[must_use]
     pub fn continued(container: Container, window_bits: u8) -> Self {
         let mut stream = Self::new(container, window_bits);
@@ -86,8 +86,8 @@ impl DeflateStream {
         self.state.leave_matcher();
     }
 
-    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some
-    /// connections ahead, nothing is waited for then. The struct itself is read.
+    /// Prefetches the memory that a matcher reads when it writes the newest body to this stream. Called some
+    /// connections ahead, it hides the latency. Reads the struct itself.
     #[inline]
     pub fn prefetch(&self) {
         self.state.prefetch();

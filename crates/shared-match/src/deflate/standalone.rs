@@ -25,7 +25,7 @@ const DESCRIPTION_BITS_MIN: u64 = 300;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
 
-/// Appends `message`, of which `sequences` repeat what stands before.
+/// Appends `message`, of which `sequences` repeat earlier bytes.
 pub fn write(
     decoder: &mut DeflateDecoder,
     symbols: &mut Symbols,

@@ -116,7 +116,7 @@ impl Symbols {
 
     /// Puts them in these codes.
     pub fn put(&self, codes: &Codes, writer: &mut BitWriter<'_>) {
-        // One that nobody else sees is kept in registers.
+        // The compiler keeps a local writer in registers.
         let mut put = std::mem::take(writer);
         let both = |two: &[Symbol; 2]| two.iter().map(|symbol| codes.coded(*symbol)).collect();
         // Twenty-eight bits each at most, so two fit always and four nearly always.

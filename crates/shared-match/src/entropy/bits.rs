@@ -71,7 +71,7 @@ impl<'a> BitWriter<'a> {
         self.pending |= value << self.pending_bits;
         self.pending_bits += count;
         let room = std::mem::take(&mut self.room);
-        let stored: &mut [u8; STORE_BYTES] = room.first_chunk_mut().expect("callers say how much will come");
+        let stored: &mut [u8; STORE_BYTES] = room.first_chunk_mut().expect("callers reserve room for their bits");
         *stored = self.pending.to_le_bytes();
         // Fewer than eight: more than that are never pending.
         self.room = &mut room[(self.pending_bits as usize >> 3) % STORE_BYTES..];
@@ -119,8 +119,8 @@ impl<'a> BitWriter<'a> {
     pub fn put_mark(&mut self, mut last: SmallBits) {
         self.gather(&mut last, (1, 1));
         self.put_small(last);
-        let begun = usize::from(self.pending_bits > 0);
-        self.room = &mut std::mem::take(&mut self.room)[begun..];
+        let partial = usize::from(self.pending_bits > 0);
+        self.room = &mut std::mem::take(&mut self.room)[partial..];
         (self.pending, self.pending_bits) = (0, 0);
     }
 
@@ -133,13 +133,13 @@ impl<'a> BitWriter<'a> {
     /// Some bytes that are to be filled in later.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> &'a mut [u8] {
-        debug_assert!(self.pending_bits == 0, "a byte is begun");
+        debug_assert!(self.pending_bits == 0, "a byte is incomplete");
         let (bytes, room) = std::mem::take(&mut self.room).split_at_mut(count);
         self.room = room;
         bytes
     }
 
-    /// How much room there is, to tell how many bytes were put between two looks.
+    /// Bytes of room left. The difference of two calls is the number of bytes written in between.
     #[inline]
     pub fn room(&self) -> usize {
         self.room.len()

@@ -24,9 +24,9 @@ const MATCHES_LOG: u32 = 9;
 /// Encoding of a message, which determines its byte statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// JSON: the seq stands in front of the body.
+    /// JSON: the seq precedes the body.
     Json,
-    /// ETF: the seq stands behind the body.
+    /// ETF: the seq follows the body.
     Etf,
 }
 

@@ -25,7 +25,7 @@ const ENTRY_BYTES: usize = 128;
 pub const NAMED_MAX: usize = 4;
 /// Bytes of bodies that one search adds to an index which lacks them.
 const CAUGHT_UP_BYTES_MAX: usize = 256 << 10;
-/// Bodies that [`DomainHistory::spaced`] tells of.
+/// Bodies that [`DomainHistory::spaced`] returns.
 const SPACED_MAX: u32 = 4;
 
 /// Domains above one.
@@ -34,14 +34,14 @@ pub const PARENTS_MAX: usize = 3;
 /// Visibility domain: the set of events that the same accounts may view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
-    /// Events that everybody in a guild may view.
+    /// Events that every member of a guild may view.
     Public {
         /// Id of the guild.
         guild: u64,
-        /// Clearance: everybody who has one may view the domains without any (0) as well.
+        /// Clearance. Members with one may also view the domains without (0).
         view: u8,
     },
-    /// Events of one channel or thread that not everybody in the guild may view.
+    /// Events of one channel or thread that only some members of the guild may view.
     Restricted {
         /// Id of the guild. Its public domain is a parent domain.
         guild: u64,
@@ -58,7 +58,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Domains whose events all accounts of this one may view: those of everybody, and those without a requirement.
+    /// Domains whose events all accounts of this one may view: the public one, and those without a clearance.
     pub(crate) fn parents(self) -> SmallVec<[Self; PARENTS_MAX]> {
         match self {
             Self::Restricted { guild, view: 0, .. } => smallvec![Self::Public { guild, view: 0 }],
@@ -118,7 +118,7 @@ pub struct DomainHistory {
     /// The newest body in `index`.
     indexed_until: BodyId,
     next_address: u64,
-    /// A larger ring was refused: the domain asks again from this address on.
+    /// A larger ring was refused: the domain requests one again from this address on.
     refused_until: u64,
     /// As many as `entries_max` at most, so that it never grows by itself.
     entries: VecDeque<HistoryEntry>,
@@ -158,12 +158,12 @@ impl DomainHistory {
         self.entries.front().is_none_or(|oldest| oldest.address + self.capacity() as u64 >= end)
     }
 
-    /// Whether it may ask for a larger ring, which costs a look at other domains.
+    /// Whether the domain may request a larger ring. A request walks other domains.
     pub fn may_grow(&self) -> bool {
         self.next_address >= self.refused_until
     }
 
-    /// It did not get a larger ring. It asks again once a quarter of its bodies has been evicted.
+    /// A request for a larger ring failed. The domain repeats it once a quarter of its bodies has been evicted.
     pub fn refuse_growth(&mut self) {
         self.refused_until = self.next_address + self.capacity() as u64 / 4;
     }
@@ -379,7 +379,8 @@ impl DomainHistory {
         &self.bytes[position.index()..position.index() + count as usize]
     }
 
-    /// Whether the first four of `wanted` stand at a position, whatever is there now; yes if `wanted` has fewer.
+    /// Whether the bytes at a position begin with the first four of `wanted`; true if `wanted` has fewer. Any position
+    /// is valid, also that of an evicted body.
     #[inline]
     pub fn begins_with(&self, position: Position, wanted: &[u8]) -> bool {
         match (wanted.first_chunk::<4>(), self.bytes.get(position.index()..).and_then(<[u8]>::first_chunk::<4>)) {

@@ -1,5 +1,4 @@
-//! Hash index: where bytes of a domain's bodies stand: the two newest positions of each of two hashes, as zstd's
-//! `dfast` has them.
+//! Hash index of a domain's bodies: the two newest positions of each of two hashes, as zstd's `dfast` has them.
 //!
 //! Owns        two hash tables of one domain: of a position's first eight bytes, and of its first five.
 //! Method      an entry is a position in the ring, and above it as many more bits of the hash as there is room for (its
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_with_the_same_slot_are_mostly_told_apart() {
+    fn tags_reject_most_other_bytes_with_the_same_slot() {
         let mut rng = Rng::new(8);
         let mut index = HashIndex::new(1 << 20);
         let body: Vec<u8> = (0..200_000).map(|_| rng.next_u64() as u8).collect();

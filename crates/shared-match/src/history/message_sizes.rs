@@ -1,8 +1,8 @@
 //! Message sizes: bytes of a stream per body, equal on every connection except for the digits of the seq.
 //!
-//! Owns        for each body that is kept, what stands in front of it in its message, and how long messages are.
-//! Invariants  W1 what lies between two bodies of a stream is the sum of what was sent in between, so a ring need not
-//!             remember each position.
+//! Owns        for each body in the history, the size of its head and of its message.
+//! Invariants  W1 the distance of two bodies of a stream is the sum of the message sizes in between, so a ring need not
+//!             store each position.
 
 use super::BodyId;
 

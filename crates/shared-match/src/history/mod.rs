@@ -118,8 +118,8 @@ pub struct History {
 }
 
 impl History {
-    /// Holds at most `setting_bytes`, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says how many
-    /// connections there are.
+    /// Holds at most `setting_bytes`, 64 KiB to 1 GiB; fewer once [`History::set_connections`] sets the number of
+    /// connections.
     pub fn new(setting_bytes: usize) -> Self {
         let setting_bytes = setting_bytes.clamp(1 << 16, 1 << 30);
         Self {
@@ -337,7 +337,7 @@ impl History {
         slots.into_iter().for_each(|slot| self.remove(slot));
     }
 
-    /// Not everybody in the guild may view a channel any more: its bodies move from the public domains to the
+    /// Some members of the guild may not view a channel any more: its bodies move from the public domains to the
     /// restricted ones (V2).
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         let is_public = |domain: &Domain| matches!(domain, Domain::Public { guild: of, .. } if *of == guild);
@@ -441,7 +441,7 @@ impl History {
         similar.into_iter().take(NAMED_MAX).collect()
     }
 
-    /// Bytes of an entry; H2 says that they are complete.
+    /// Bytes of an entry, which are complete (H2).
     pub fn bytes(&self, entry: &HistoryEntry) -> &[u8] {
         self.domain(entry.slot).body(entry)
     }

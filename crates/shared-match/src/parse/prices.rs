@@ -91,7 +91,7 @@ impl ZstdPrices {
     }
 }
 
-/// So many lengths that no match has stand in front of the first in `padded_match_lengths`, at a price never paid.
+/// Number of impossible lengths before the first real one in `padded_match_lengths`, at a price that no parse pays.
 pub const PADDING: usize = 8;
 
 /// In bits, under the fixed code. Sums of them are exact: all are whole.

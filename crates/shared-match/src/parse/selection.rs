@@ -33,7 +33,7 @@ const GROUPS_MAX: usize = 64;
 const COMMON_GROUPS: usize = 16;
 /// Parses of a group that are made of all that one of its connections has.
 const GROUP_PARSES_MAX: usize = 4;
-/// Bodies of its domains by which recipients of a body are told apart.
+/// Most probes of a body.
 const PROBES_MAX: usize = 12;
 /// Of these, the newest of the same name, which come first.
 const NAMED_PROBES: usize = 3;
@@ -47,7 +47,7 @@ const OWN_GROUPS_MAX: usize = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
 
-/// Bodies that tell the recipients of a body apart: first the newest of its name, then older ones of its domains.
+/// Bodies of its domains by which recipients of a body are grouped: first the newest of its name, then older ones.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     ids: SmallVec<[BodyId; PROBES_MAX]>,
@@ -71,7 +71,7 @@ impl Probes {
     }
 }
 
-/// What of the past a connection has, as far as parses are chosen by it.
+/// The part of a connection's past that decides which parse it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastKey {
     /// How far back its stream refers.
@@ -356,7 +356,7 @@ enum Allowed {
     Nothing,
 }
 
-/// Whether the matches of a parse equal the bytes that they stand for (P1).
+/// Whether the matches of a parse equal the bytes that they replace (P1).
 pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
     let mut at = 0;
     sequences.iter().all(|sequence| {

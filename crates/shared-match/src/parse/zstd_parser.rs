@@ -1,4 +1,4 @@
-//! Repeats: the cheapest path where one of the last three offsets is nearly free to say again, as in zstd.
+//! Optimal parser for zstd: cheapest path by price, in which each of the last three offsets is nearly free to repeat.
 //!
 //! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
 //!             is an alignment (source, shift), so it means the same on every connection.
@@ -29,7 +29,7 @@ impl Node {
         Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
 }
 
-/// Price of an offset that is said in full.
+/// Price of an explicit offset.
 fn explicit_price(prices: &ZstdPrices, candidate: &Candidate) -> i32 {
     let address = if candidate.source.body_id().is_some() { prices.address() } else { 0 };
     prices.offset(candidate.offset + 3) + address
@@ -43,7 +43,7 @@ struct SourceBytes<'a> {
 
 impl<'a> SourceBytes<'a> {
     fn new(past: Past<'a>) -> Self {
-        // No slot of this number is asked for.
+        // No lookup uses this source.
         Self { past, known: [(Source::ITSELF, &[]); SOURCE_SLOTS] }
     }
 
@@ -124,7 +124,7 @@ impl Parser {
         }
     }
 
-    /// Tries the three last alignments; says how long the longest was.
+    /// Tries the three last alignments; returns the length of the longest match.
     fn repeats(
         &mut self,
         sources: &mut SourceBytes<'_>,

@@ -1,4 +1,4 @@
-//! Candidates: where the bytes of a body stood before, by position: what a parse is made from.
+//! Candidates: earlier occurrences of the bytes of a body, by position, from which a parser chooses.
 //!
 //! Owns        per position the candidates that are longer than every nearer one.
 //! Limits      those of the search that finds them (`finder`).

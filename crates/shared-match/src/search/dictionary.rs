@@ -1,10 +1,10 @@
 //! Dictionary: bytes that a zstd stream may refer to before anything was sent on it.
 //!
-//! Owns        the content, its number, and all places in it in the order of the bytes that stand there. Made once,
-//!             shared by all streams and matchers.
-//! Method      the content stands right in front of the stream: its last byte has the distance 1 from the stream's
-//!             first. Codes and repeated offsets that a dictionary brings along are not used: a stream sends its own
-//!             tables, and says an offset in full before it repeats it (Z1, Z2).
+//! Owns        the content, its number, and all positions in it, sorted by the bytes there. Made once, shared by all
+//!             streams and matchers.
+//! Method      the content directly precedes the stream: its last byte has the distance 1 from the stream's first.
+//!             Codes and repeated offsets of a dictionary are not used: a stream sends its own tables, and an explicit
+//!             offset before it repeats one (Z1, Z2).
 //! Invariants  Y1 a stream refers to the dictionary only while all of it is within the window: every decoder then still
 //!             has it (RFC 8878 §5), and behaviour at the edge does not matter.
 //! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream,
@@ -36,14 +36,14 @@ const _: () = {
 const SORTED_BYTES: usize = 32;
 /// Of positions equal in these bytes, this many are compared.
 const EQUALS_MAX: usize = 8;
-/// Shorter matches cost more than the bytes they stand for: a dictionary is far away.
+/// Shorter matches cost more than the bytes they replace: a dictionary is far away.
 pub const FOUND_BYTES_MIN: usize = 5;
 
 /// See the module.
 pub struct Dictionary {
     number: u32,
     content: Box<[u8]>,
-    /// Places, by what stands there; among equals the first place first, as the most follows there.
+    /// Positions, sorted by the bytes there; among equals the first position first, as it has the most bytes after it.
     sorted: Box<[u32]>,
     /// Of `sorted`: where those begin that start with two bytes, by these.
     starts: Box<[u32]>,
@@ -58,12 +58,12 @@ pub enum DictionaryError {
     )]
     Length(usize),
     /// A run of zeros.
-    #[error("a dictionary needs a number: zero says that there is none")]
+    #[error("a dictionary needs a number: zero means that there is none")]
     Number,
 }
 
 impl Dictionary {
-    /// Of the content of a zstd dictionary (RFC 8878 §5), which is what stands behind its tables, and its number.
+    /// From the content of a zstd dictionary (RFC 8878 §5), which follows its tables, and its number.
     ///
     /// # Errors
     /// See [`DictionaryError`].
@@ -90,7 +90,7 @@ impl Dictionary {
         Ok(Self { number, content: content.into(), sorted, starts: starts.into() })
     }
 
-    /// What stands in the frame header of streams that begin with it.
+    /// Dictionary_ID in the frame header of streams that use it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number

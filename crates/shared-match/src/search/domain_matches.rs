@@ -1,4 +1,4 @@
-//! Domain matches: where the bytes of a body stood before in bodies of its domains, for all of its recipients.
+//! Domain matches: earlier occurrences of the bytes of a body in bodies of its domains, for all of its recipients.
 //!
 //! Why         each group of recipients has candidates of its own, but all look up the same positions in the same
 //!             indexes. So the groups after the first select from one list.

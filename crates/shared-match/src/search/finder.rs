@@ -197,7 +197,7 @@ struct Search<'a, 'p, U> {
 }
 
 impl MatchFinder {
-    /// Sequences with sources that are `usable`: those for which it tells how far back they are.
+    /// Sequences with usable sources: those for which `usable` returns a distance.
     pub fn parse(
         &mut self,
         task: SearchTask<'_>,
@@ -215,8 +215,8 @@ impl MatchFinder {
         }
     }
 
-    /// The parse of one connection, for it alone: appends its matches to `sequences` with their offsets there, and says
-    /// which source the body begins to agree with, if it is aligned with the body's beginning.
+    /// The parse of one connection, for it alone: appends its matches to `sequences` with their offsets there. Returns
+    /// the source of the first match, if that is aligned with the beginning of the body.
     pub fn resolved(
         &mut self,
         task: SearchTask<'_>,

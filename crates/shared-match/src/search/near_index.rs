@@ -1,4 +1,4 @@
-//! Near index: where bytes of the similar bodies of one parse stand, and of the parsed part of the body itself.
+//! Near index: positions of bytes in the similar bodies of one parse, and in the parsed part of the body itself.
 
 use crate::history::hash_index::WAYS;
 
@@ -7,7 +7,7 @@ const SIMILAR_STEP: usize = 3;
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.
 ///
-/// Bodies of all parses stand one after the other in one space of positions. Entries of earlier parses are below
+/// Bodies of all parses follow one another in one space of positions. Entries of earlier parses are below
 /// `begin`, so nothing is cleared between parses.
 #[derive(Debug)]
 pub struct NearIndex {
@@ -30,7 +30,7 @@ impl Default for NearIndex {
 }
 
 impl NearIndex {
-    /// Begins another parse, whose bodies have `bytes` bytes together.
+    /// Starts another parse, whose bodies have `bytes` bytes in total.
     pub fn start(&mut self, bytes: usize) {
         self.log = bytes.max(1).ilog2().clamp(6, NEAR_LOG_MAX);
         self.begin = self.end;

@@ -13,7 +13,7 @@ pub enum Reference {
     Body(BodyId),
 }
 
-/// Ids of bodies are below this: it and the id 0 stand for the other references.
+/// Ids of bodies are below this: it and the id 0 encode the other references.
 pub const BODY_ID_END: BodyId = BodyId::MAX;
 
 /// A [`Reference`] in four bytes, for a search holds thousands of them.

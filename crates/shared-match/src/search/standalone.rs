@@ -2,7 +2,7 @@
 //!
 //! Owns        a hash table for it, kept between messages; connections keep none.
 //! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are
-//!             lists of things that are alike, so what is near is as good as anything.
+//!             lists of similar entries, so the nearest match is as good as any other.
 //! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX`
 //!             are looked at.
 
@@ -31,7 +31,7 @@ const PLACE_BITS: u32 = 24;
 #[derive(Clone, Copy)]
 struct Key {
     slot: usize,
-    /// Is never 0.
+    /// Never 0, which marks an empty slot.
     tag: u32,
 }
 
@@ -87,7 +87,7 @@ pub struct Match {
     pub distance: usize,
 }
 
-/// What stands in front of a message and may be referred to.
+/// Bytes before a message to which it may refer.
 pub trait Prefix {
     /// Best match for the bytes at `at` of the message.
     fn longest(&self, looked: &SearchedMessage<'_>, at: usize) -> Match;
@@ -114,7 +114,7 @@ pub struct SearchedMessage<'a> {
 }
 
 impl SearchedMessage<'_> {
-    /// How much repeats what stands at `from`, where `eight` stand at `at`.
+    /// Match of the bytes at `at`, which begin with `eight`, with those at `from`.
     #[inline]
     fn match_at(&self, at: usize, eight: u64, from: usize) -> Match {
         let distance = at - from;
@@ -202,7 +202,7 @@ impl StandaloneMatcher {
         }
     }
 
-    /// Makes a position findable, and says where its bytes probably stood last.
+    /// Indexes a position. Returns the previous position with probably the same bytes.
     #[inline]
     fn replace(&mut self, eight: u64, at: usize) -> Option<usize> {
         let key = Key::of(eight, self.hash_log);

@@ -1,5 +1,5 @@
-//! Envelope: what stands around an event's `d`: the part that all connections share is in the body, the part with the
-//! seq is not.
+//! Envelope: bytes around an event's `d`. The part that all connections share belongs to the body, the part with the
+//! seq does not.
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol/reference.md
 //! §1.2, §2.2.
@@ -125,8 +125,8 @@ impl Head {
         usize::from(self.length)
     }
 
-    /// Copies what it can of the head of a body of the same name that stands `distance` before this one's, which will
-    /// be at `position`. False if it cannot.
+    /// Copies as much as possible of the head of an earlier body of the same name, `distance` before this one, which
+    /// will be at `position`. False if nothing can be copied.
     #[inline]
     pub fn copy_from(&mut self, state: &StreamState, distance: u32, position: u32, window: u32) -> bool {
         let changed = state.changed_digits(distance, position, self.digits_count.into());
@@ -229,7 +229,7 @@ impl Head {
     }
 }
 
-/// What stands behind a body and holds its seq; with [`Head::NONE`] in front.
+/// Bytes with the seq after a body; the head is [`Head::NONE`] then.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail {
     bytes: [u8; HEAD_BYTES_MAX],

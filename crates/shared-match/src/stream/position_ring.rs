@@ -4,9 +4,9 @@
 //!             than the one before. How long bodies are is the same for all connections (`MessageSizes`), so positions
 //!             add up: a body takes a byte where a connection gets many of its matcher's bodies, and four where it gets
 //!             one in a thousand.
-//! Invariants  R1 a position found is one where that very body stands in this stream: a body joins a group only where
-//!             its position is what `distance` will add up. R2 order of bodies is only a help to find them fast: one
-//!             out of order may be missed, which costs bytes, never a wrong reference.
+//! Invariants  R1 a returned position is the body's position in this stream: a body joins a group only if its position
+//!             is the one that `distance` will compute. R2 order of bodies is only a help to find them fast: one out of
+//!             order may be missed, which costs bytes, never a wrong reference.
 //! Limits      `GROUPS_MAX` groups of up to `GROUP_BODIES_MAX`, `AGE_MAX` bodies, and the reach that the caller gives;
 //!             the oldest are forgotten.
 
@@ -73,7 +73,7 @@ impl Group {
         Gaps { bits, low_bits: u32::from(self.shape >> 4), left: self.gaps_count() as u32 }
     }
 
-    /// Adds a gap where `used` bits are taken; says how many are then. None if it does not fit.
+    /// Adds a gap after `used` bits. Returns the bits used then; `None` if the gap does not fit.
     #[inline]
     fn push(&mut self, gap: u32, used: u32) -> Option<u32> {
         let low_bits = u32::from(self.shape >> 4);
@@ -101,7 +101,7 @@ impl Group {
         }))
     }
 
-    /// Where `id` stands, if it is here and how long those in front of it are is still known.
+    /// Position of `id`, if it is in this group and the sizes of the bodies before it are still known.
     #[inline]
     fn position_of(&self, id: BodyId, sizes: &MessageSizes) -> Option<u32> {
         let wanted = id.wrapping_sub(self.id);
@@ -110,9 +110,9 @@ impl Group {
         }
         let gaps = self.gaps();
         let digits = u32::from(self.between);
-        let apart = if gaps.low_bits > 0 {
-            let (apart, count) = sizes.walk(self.id, id, gaps)?;
-            apart + count * digits
+        let distance = if gaps.low_bits > 0 {
+            let (distance, count) = sizes.walk(self.id, id, gaps)?;
+            distance + count * digits
         } else {
             if wanted > Self::GAPS_BITS || gaps.bits >> (wanted - 1) & 1 == 0 {
                 return None;
@@ -125,7 +125,7 @@ impl Group {
                 false => sizes.walk_set(self.id, id, between, digits)?,
             }
         };
-        Some(self.position.wrapping_add(apart))
+        Some(self.position.wrapping_add(distance))
     }
 }
 
@@ -151,7 +151,7 @@ impl Iterator for Gaps {
     }
 }
 
-/// The oldest body that is remembered, where it stands, and what follows it in its group.
+/// The oldest body in the ring, its position, and the gaps after it in its group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Oldest {
     id: BodyId,
@@ -171,8 +171,8 @@ impl Oldest {
     fn go_on(&mut self, sizes: &MessageSizes) -> Option<()> {
         let mut later = self.later;
         let id = self.id.wrapping_add(later.next()?);
-        let apart = sizes.step(self.id, id)? + self.between;
-        (self.id, self.position, self.later) = (id, self.position.wrapping_add(apart), later);
+        let distance = sizes.step(self.id, id)? + self.between;
+        (self.id, self.position, self.later) = (id, self.position.wrapping_add(distance), later);
         Some(())
     }
 }
@@ -221,7 +221,7 @@ impl PositionRing {
         self.newest.wrapping_sub(self.oldest.id)
     }
 
-    /// Remembers that `id` stands at `position`.
+    /// Records the position of `id`.
     #[inline]
     pub fn push(&mut self, id: BodyId, position: u32, sizes: &MessageSizes) {
         let is_newest = id.wrapping_sub(self.newest) < 1 << 31;
@@ -336,7 +336,7 @@ impl PositionRing {
         self.count = 0;
     }
 
-    /// The oldest body that is remembered and stands at most `reach` before `position`; older ones are forgotten.
+    /// The oldest body at most `reach` before `position`; evicts older ones.
     #[inline]
     pub fn oldest(&mut self, position: u32, reach: u32, sizes: &MessageSizes) -> Option<BodyId> {
         while self.count > 0 {
@@ -356,7 +356,7 @@ impl PositionRing {
         None
     }
 
-    /// How far before `position` a body stands.
+    /// Distance from a body to `position`.
     #[inline]
     pub fn distance(&self, id: BodyId, position: u32, sizes: &MessageSizes) -> Option<u32> {
         let found = self.group(self.search(id)?).position_of(id, sizes)?;

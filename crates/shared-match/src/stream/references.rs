@@ -44,7 +44,7 @@ impl Offsets {
     }
 }
 
-/// Where a body will stand in one connection's stream, and how far back it may refer from there.
+/// The position that a body will have in one connection's stream, and how far back it may refer from there.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamCursor<'a> {
     pub state: &'a StreamState,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_that_is_out_of_reach_serves_nobody() {
+    fn references_to_a_dictionary_out_of_reach_are_unresolved() {
         let alignment = Alignment { source: Source::DICTIONARY, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let references = References::of(&[sequence], None);

@@ -1,7 +1,7 @@
 //! State of one connection's stream: 2.9 KB, whatever the format.
 //!
-//! Owns        how long the stream is, where the latest bodies stand in it, and since when the leading digits of the
-//!             seq are the same.
+//! Owns        the length of the stream, the positions of the latest bodies in it, and the position since which the
+//!             leading digits of the seq are the same.
 //! Invariants  K1 a position is that of a body that was written to this very stream, whole.
 
 use crate::{history::BodyId, history::message_sizes::MessageSizes, stream::position_ring::PositionRing, zstd};
@@ -94,7 +94,7 @@ impl StreamState {
         self.named[name_slot(name)]
     }
 
-    /// The next message's body will stand at `position` under `seq`.
+    /// The next message's body will be at `position` under `seq`.
     #[inline]
     pub fn number(&mut self, seq: u64, position: u32) {
         let (mut new, mut old) = (seq, self.seq);
@@ -129,13 +129,13 @@ impl StreamState {
         Some((id, position.wrapping_sub(at), self.seq))
     }
 
-    /// How far before `position` a body stands.
+    /// Distance from a body to `position`.
     #[inline]
     pub fn distance(&self, id: BodyId, position: u32, sizes: &MessageSizes) -> Option<u32> {
         self.ring.distance(id, position, sizes)
     }
 
-    /// Asks memory for what `remember` will write to, and for what `distance` will mostly look at.
+    /// Prefetches the memory that `remember` writes, and that `distance` mostly reads.
     #[inline]
     pub fn prefetch(&self) {
         self.ring.prefetch();

@@ -3,8 +3,8 @@
 //! Owns        the offset of a match in a connection's stream (`OffsetFixup`): that of its body, and an addend of the
 //!             match.
 //!
-//! What is left per connection: the offsets, the state of the offsets' code, and the head with its seq. Sequences are
-//! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
+//! Written per connection: the offsets, the state of the offsets' code, and the head with its seq. Sequences and
+//! literals are coded from the last to the first, so the head comes last in both.
 
 use super::{
     ZstdDecoder, block_header,
@@ -57,7 +57,7 @@ impl OffsetFixup {
     }
 }
 
-/// One sequence, all but its offset: the bits of the other two codes, which stand between the state bits and the extra
+/// One sequence without its offset: the bits of the other two codes, which come between the state bits and the extra
 /// bits of the offset.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -95,7 +95,7 @@ struct Block {
     first: Option<First>,
     /// From the last sequence to the first.
     steps: Vec<Step>,
-    /// Where the codes of lengths stand after `steps`.
+    /// States of the codes of lengths after `steps`.
     lengths: Option<(FseState, FseState)>,
 }
 

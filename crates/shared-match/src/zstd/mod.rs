@@ -96,8 +96,8 @@ impl ZstdStream {
         Self { decoder, dictionary: Some(dictionary), ..Self::default() }
     }
 
-    /// A stream that a library context has begun, with a window of `2^WINDOW_LOG` bytes or more in its header, and that
-    /// is continued here. The caller says what the context writes: `follow`, and `Matcher::follow_zstd`.
+    /// A stream that a library context has started, with a window of `2^WINDOW_LOG` bytes or more in its header, and
+    /// that is continued here. The caller reports what the context writes with `follow` and `Matcher::follow_zstd`.
     #[must_use]
     pub fn continued() -> Self {
         let decoder = ZstdDecoder { is_begun: true, ..ZstdDecoder::default() };
@@ -161,8 +161,8 @@ impl ZstdStream {
         self.state.leave_matcher();
     }
 
-    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some
-    /// connections ahead, nothing is waited for then. The struct itself is read.
+    /// Prefetches the memory that a matcher reads when it writes the newest body to this stream. Called some
+    /// connections ahead, it hides the latency. Reads the struct itself.
     #[inline]
     pub fn prefetch(&self) {
         self.state.prefetch();

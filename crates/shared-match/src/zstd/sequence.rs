@@ -31,7 +31,7 @@ impl CodedSequence {
         [self.run.symbol, self.length.symbol, self.offset.symbol]
     }
 
-    /// What stands behind its codes.
+    /// Extra bits after its codes.
     #[inline]
     pub fn extra(&self) -> SmallBits {
         [self.run, self.length, self.offset].map(Coded::extra).into_iter().collect()

@@ -39,7 +39,7 @@ impl BlockScratch {
     }
 }
 
-/// Appends `message`, of which `sequences` repeat what stands before.
+/// Appends `message`, of which `sequences` repeat earlier bytes.
 pub fn write(
     decoder: &mut ZstdDecoder,
     tables: &Tables,
@@ -167,7 +167,7 @@ impl Block<'_> {
         (own_bytes < bytes_under(self.tables, &seen)).then_some(own)
     }
 
-    /// Writes the literals with the code of `tables`; says whether its description was part of it.
+    /// Writes the literals with the code of `tables`. Returns whether that included the code's description.
     fn write_literals(&self, tables: &Tables, with_table: bool, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let literals = &self.literals;
@@ -222,7 +222,7 @@ impl Block<'_> {
     }
 }
 
-/// A table for what was seen and nothing else; none if that is one symbol only, which the format says otherwise.
+/// A table for the symbols seen and no others; `None` for a single symbol, which the format encodes as RLE.
 fn fitted(seen: &[u64], symbols: usize, log: u32) -> Option<FseTable> {
     let used = seen[..symbols].iter().rposition(|count| *count > 0)? + 1;
     if seen.iter().filter(|count| **count > 0).count() < 2 {

@@ -12,7 +12,7 @@ fn allocations(count: usize, events: u64, effort: Effort) -> u64 {
     let mut zstd: Vec<ZstdStream> = vec![ZstdStream::default(); count];
     let mut deflate: Vec<DeflateStream> = vec![DeflateStream::new(Container::Zlib, 15); count];
     // These begin later: at the end they still refer to their dictionary.
-    let mut begun: Vec<ZstdStream> = Known::all()
+    let mut with_dictionary: Vec<ZstdStream> = Known::all()
         .iter()
         .flat_map(|known| vec![ZstdStream::with_dictionary(known.shared.clone()); count / 2])
         .collect();
@@ -27,9 +27,9 @@ fn allocations(count: usize, events: u64, effort: Effort) -> u64 {
                 matcher.zstd(zstd, id, step, &mut out).expect("the newest text is kept");
                 matcher.deflate(deflate, id, step, &mut out).expect("the newest text is kept");
             }
-            for begun in begun.iter_mut().filter(|_| step > 500) {
+            for stream in with_dictionary.iter_mut().filter(|_| step > 500) {
                 out.clear();
-                matcher.zstd(begun, id, step, &mut out).expect("the newest text is kept");
+                matcher.zstd(stream, id, step, &mut out).expect("the newest text is kept");
             }
         };
         match step {

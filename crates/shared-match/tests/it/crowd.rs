@@ -1,4 +1,4 @@
-//! Crowds of connections that come, go, miss things and get others of their own; each is read by its own decoder.
+//! Crowds of connections that open, close, miss bodies and get messages of their own; each has its own decoder.
 
 use crate::{
     dictionary::Known,
@@ -106,7 +106,7 @@ impl Connection {
         form: Form,
         (id, name, body): (Option<BodyId>, &'static str, &[u8]),
     ) {
-        // Once in a while the same again, which nobody should do.
+        // Sometimes the same seq again, which callers should not do.
         self.seq += rng.below(20).min(3);
         let message = whole(form, name, self.seq, body);
         let mut wire = Vec::new();

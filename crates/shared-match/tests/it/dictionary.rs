@@ -71,7 +71,7 @@ impl Line {
         Self { stream, reader: known.map_or(DCtx::create(), Known::reader), wire: Vec::new() }
     }
 
-    /// Writes what `write` does, has it read, and says how many bytes it took.
+    /// Writes with `write` and checks that the reader decodes `message`. Returns the number of bytes written.
     fn send(&mut self, message: &[u8], write: impl FnOnce(&mut ZstdStream, &mut Vec<u8>)) -> usize {
         self.wire.clear();
         write(&mut self.stream, &mut self.wire);
@@ -114,7 +114,7 @@ fn it_helps_at_first_and_costs_nothing_later() {
 }
 
 #[test]
-fn whoever_has_another_or_none_is_told_so() {
+fn a_reader_without_the_dictionary_rejects_the_stream() {
     let [known, other] = Known::all() else { panic!("there are two") };
     let mut matcher = matcher(Form::Json);
     let mut wire = Vec::new();

@@ -196,7 +196,7 @@ fn put_literals(lines: &mut String, at: usize, literals: &str) {
     }
 }
 
-/// Tells what a message decodes to, token by token.
+/// Describes a message token by token.
 fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut String) {
     let begin = connection.decoded.len();
     connection.events.push((event, begin));
@@ -242,7 +242,7 @@ fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut Str
     );
 }
 
-/// The example as it stands in the document.
+/// The example in the document.
 fn example() -> String {
     let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
     let mut connections = [Connection::new("Ada", true, 41), Connection::new("Ben", false, 7)];
@@ -260,7 +260,7 @@ fn example() -> String {
             matcher.deflate(&mut connection.deflate, id, connection.seq, &mut wire).expect("the newest body is kept");
             explain(connection, index, &wire, &mut out);
             let message = format!(r#"{{"t":"{NAME}","s":{},"op":0,"d":{}}}"#, connection.seq, event.body);
-            // What zlib says that it is, and what this test's own decoder says.
+            // zlib's decoder, and this test's own one.
             let mut read = Vec::with_capacity(1 << 12);
             connection.inflate.decompress_vec(&wire, &mut read, FlushDecompress::Sync).expect("zlib reads it");
             assert_eq!(String::from_utf8_lossy(&read), message);

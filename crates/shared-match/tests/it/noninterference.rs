@@ -1,5 +1,5 @@
-//! A connection's bytes tell nothing of events that its account may not view: two worlds that differ only in the
-//! content of these write it the same bytes.
+//! A connection's bytes reveal nothing about events that its account may not view: two worlds that differ only in the
+//! content of such events write it the same bytes.
 
 use crate::messages::whole;
 use guildhall_codec::{ContextPool, StreamCompressor};
@@ -30,8 +30,8 @@ impl Stream {
         Self { format, context: None }
     }
 
-    /// Begins with a library context.
-    fn begun(is_zstd: bool, contexts: &ContextPool) -> Self {
+    /// Starts with a library context.
+    fn with_context(is_zstd: bool, contexts: &ContextPool) -> Self {
         let (format, context) = match is_zstd {
             true => (Format::Zstd(ZstdStream::continued()), contexts.zstd_movable(ZSTD_WINDOW_LOG)),
             false => (Format::Deflate(DeflateStream::continued(Container::Zlib, 15)), contexts.zlib_movable()),
@@ -143,12 +143,12 @@ fn s1_a_frame_does_not_tell_whether_others_were_sent_a_guess() {
             let [guessed, other] = frames((domain, false), run);
             assert_eq!(guessed, other, "zstd and effort {kind:?}, {domain:?}, {run:?}");
         }
-        // The attack is one: it tells where domains are not kept apart.
-        let tells = runs(40).any(|run| {
+        // Check of the attack itself: it works where domains are merged.
+        let works = runs(40).any(|run| {
             let [guessed, other] = frames((SECRET_DOMAINS[0], true), run);
             guessed.len() != other.len()
         });
-        assert!(tells, "zstd and effort {kind:?}: the attack does not work on merged domains either");
+        assert!(works, "zstd and effort {kind:?}: the attack does not work on merged domains either");
     }
 }
 
@@ -178,7 +178,8 @@ fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Ve
     views[0] = OBSERVERS[seed as usize % OBSERVERS.len()];
     let mut matcher = matcher(effort);
     let contexts = ContextPool::default();
-    let begins = |_| if seed.is_multiple_of(2) { Stream::new(is_zstd) } else { Stream::begun(is_zstd, &contexts) };
+    let begins =
+        |_| if seed.is_multiple_of(2) { Stream::new(is_zstd) } else { Stream::with_context(is_zstd, &contexts) };
     let mut streams: Vec<(Stream, u64)> = (0..CONNECTIONS).map(begins).map(|stream| (stream, 0)).collect();
     let mut sent = Vec::new();
     let phrases: Vec<String> = (0..12).map(|_| random(&mut rng, 20)).collect();

@@ -48,7 +48,7 @@ impl<S: Clone> Crowd<S> {
 }
 
 #[test]
-fn an_older_text_of_the_name_serves_who_lacks_the_newest() {
+fn an_older_body_of_the_name_serves_connections_without_the_newest() {
     Crowd::new(&ZstdStream::default(), |matcher, stream, id, out| matcher.zstd(stream, id, 1, out).unwrap()).check();
     let zlib = DeflateStream::new(Container::Zlib, 15);
     Crowd::new(&zlib, |matcher, stream, id, out| matcher.deflate(stream, id, 1, out).unwrap()).check();
