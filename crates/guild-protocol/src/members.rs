@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_a_member_who_changes_keeps_their_presence() {
+    fn m2_a_changed_member_keeps_its_presence() {
         let mut table: MemberTable = [member(1, 0)].into_iter().collect();
         assert!(table.set_presence(UserId::new(1), Some(Arc::default())));
         assert_eq!(table.insert(member(1, 5)).unwrap().joined_at.0, 0);

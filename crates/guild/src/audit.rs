@@ -2,8 +2,9 @@
 //!
 //! Owns        `AuditLog`, `Fields`, the entries of each kind of change; `ReadAuditLog`.
 //! Doors       `Guild::log` from every command that moderates, after its own events; `Guild::list_audit_log`.
-//! Invariants  L1 an entry is written, stored and told in the input that did what it says. L2 entries of actions that
-//!             plain members take (`AuditAction::is_of_members`) push out only their like. (tests `l1_*`, `l2_*`)
+//! Invariants  L1 an entry is written, stored and published in the input of the change that it records. L2
+//!             entries of actions that plain members take (`AuditAction::is_of_members`) push out only their
+//!             like. (tests `l1_*`, `l2_*`)
 //! Limits      `audit_entries_max`, 0 for no log; `audit_member_entries_max`; past either the oldest go. `KEPT_MS`,
 //!             after which entries are not listed, and go when others come, `SWEPT_MAX` at a time. Texts are cut to
 //!             `TEXT_CHARS_MAX`.
@@ -211,7 +212,7 @@ pub(crate) fn of_stage(stage: &StageInstance) -> Fields {
     fields! { "topic": stage.topic, "privacy_level": stage.privacy_level }
 }
 
-/// What differs. Null stands for a field that is not set.
+/// Fields that differ. Null means that a field is not set.
 fn between(before: Fields, after: Fields) -> Vec<AuditChange> {
     let mut fields: Vec<(&str, Value, Value)> = Vec::with_capacity(before.len().max(after.len()));
     fields.extend(before.into_iter().map(|(key, value)| (key, value, Value::Null)));

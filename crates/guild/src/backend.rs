@@ -1,4 +1,4 @@
-//! Backends: what those who keep the truth elsewhere ask of a guild, beyond what its members may.
+//! Backends: commands of a backend with its own database, beyond the commands of members.
 //!
 //! Owns        `BackendCommand`: objects put whole under ids that the backend chose, members in batches, events
 //!             published.
@@ -46,7 +46,7 @@ pub type Expected<T> = Option<Arc<T>>;
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
     allow(missing_docs),
-    doc = "Which command of a backend it is: for accounts of time."
+    doc = "Kind of a backend's command, for time accounting."
 )]
 pub enum BackendCommand {
     /// Replaces the base fields; with `Expected`, only these.

@@ -208,7 +208,7 @@ impl Guild {
         }
     }
 
-    /// `DeleteChannel` for a channel with more users than can leave at once. No one can join in the meantime.
+    /// `DeleteChannel` for a channel with more users than can leave at once. Joins are refused in the meantime.
     pub(crate) fn delete_crowded_channel(
         &mut self,
         now: Now,
@@ -243,7 +243,7 @@ impl Guild {
         match self.delete_channel(now, actor, channel_id) {
             Ok(reply) => self.answer::<request::DeleteChannel>(command, Ok(reply)),
             Err(Stop::Refused(refusal)) => self.refuse(command, refusal),
-            Err(Stop::Needs(..) | Stop::Later(_)) => unreachable!("nobody is in it"),
+            Err(Stop::Needs(..) | Stop::Later(_)) => unreachable!("the channel is empty"),
         }
         None
     }

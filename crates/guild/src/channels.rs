@@ -158,7 +158,7 @@ impl Guild {
         if id.is_none_or(is_own) { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
-    /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
+    /// Stores and publishes a channel that is new or changed, to all members, even those who cannot view it.
     pub(crate) fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
         let replica_update = self.change_structure(now, |structure| {
@@ -362,7 +362,7 @@ fn need_own_overwrites(context: &ChannelContext) -> Result<(), Refusal> {
     if context.channel.kind.is_thread() { Err(Refusal::InvalidForm("permission_overwrites")) } else { Ok(()) }
 }
 
-/// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.
+/// Whether a guild can create channels of this kind. Threads and direct messages are created otherwise.
 pub(crate) fn is_creatable(kind: ChannelType) -> bool {
     matches!(
         kind,

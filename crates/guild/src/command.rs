@@ -1,4 +1,4 @@
-//! Commands: what backends and REST ask of a guild, and what it answers.
+//! Commands that backends and REST send to a guild, and their replies.
 //!
 //! Owns        `Actor`, `Command`; in the folder what commands carry, by subject, and `Reply` and `Refusal`.
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
@@ -69,10 +69,10 @@ impl Actor {
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
     allow(missing_docs),
-    doc = "Which command it is: for accounts of time."
+    doc = "Kind of a command, for time accounting."
 )]
 pub enum Command {
-    // Reading. Each checks that the actor may see what it asks for.
+    // Reading. Each checks that the actor may see the result.
     /// Base fields, roles, channels, counts.
     ReadGuild,
     /// One channel the actor can view.
@@ -92,17 +92,17 @@ pub enum Command {
     ReadAudience(ChannelId),
     /// May the actor read this channel's messages, and its history?
     AuthorizeHistory(ChannelId),
-    /// May the actor send files there, or add some to this message of theirs? Asked before any is taken in.
+    /// May the actor send files there, or add some to this message of theirs? REST checks it before an upload.
     AuthorizeFiles(ChannelId, Option<MessageId>),
 
     // Messages.
-    /// Says something.
+    /// Sends a message.
     CreateMessage(ChannelId, Box<NewMessage>),
     /// Changes a message's content.
     EditMessage(ChannelId, MessageId, Box<MessagePatch>),
     /// Deletes a message.
     DeleteMessage(ChannelId, MessageId),
-    /// Takes back several messages of a channel (MANAGE_MESSAGES), whether or not they exist; told as one event.
+    /// Deletes several messages of a channel (MANAGE_MESSAGES), whether or not they exist; published as one event.
     DeleteMessages(ChannelId, Vec<MessageId>),
     /// Forgets a channel's messages below this one, before the node deletes them. System only; no
     /// event but that of pins.
@@ -115,7 +115,7 @@ pub enum Command {
     ListPins(ChannelId),
     /// Adds the actor's reaction.
     AddReaction(ChannelId, MessageId, ReactionEmoji),
-    /// Takes back a reaction: the actor's own, or (with MANAGE_MESSAGES) somebody else's.
+    /// Removes a reaction: the actor's own, or (with MANAGE_MESSAGES) another user's.
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
@@ -174,9 +174,9 @@ pub enum Command {
     DeleteChannel(ChannelId),
     /// Begins a thread, from a message or without.
     CreateThread(ChannelId, Box<NewThread>),
-    /// Joins a thread, or brings somebody in.
+    /// Adds the actor or another user to a thread.
     AddThreadMember(ChannelId, UserId),
-    /// Leaves a thread, or throws somebody out.
+    /// Removes the actor or another user from a thread.
     RemoveThreadMember(ChannelId, UserId),
     /// Open threads that the actor can view.
     ListThreads,
@@ -198,9 +198,9 @@ pub enum Command {
     AddMemberRole(UserId, RoleId),
     /// Takes a role from a member.
     RemoveMemberRole(UserId, RoleId),
-    /// Brings somebody in who agreed to it (CREATE_INSTANT_INVITE). Answered with the member, or done if they were one.
+    /// Adds a user who authorized it (CREATE_INSTANT_INVITE). The reply is the member, or `Done` for an existing one.
     Join(Box<Join>),
-    /// Bans somebody (BAN_MEMBERS), member or not. Members are thrown out.
+    /// Bans a user (BAN_MEMBERS), member or not. A member is removed.
     Ban(Box<NewBan>),
     /// Removes a ban.
     Unban(UserId),
@@ -218,7 +218,7 @@ pub enum Command {
     DeleteInvite(InviteCode),
     /// Invites into a channel, or into all.
     ListInvites(Option<ChannelId>),
-    /// Comes in by an invite. The actor says nothing: it is who is named.
+    /// Adds this user by an invite. The actor is ignored.
     AcceptInvite(InviteCode, Arc<User>),
     /// Makes a webhook (MANAGE_WEBHOOKS). Its id is assigned.
     CreateWebhook(ChannelId, Box<NewWebhook>),
@@ -258,7 +258,7 @@ pub enum Command {
     UpdateVoiceState(UserId, VoiceStatePatch),
     /// Commands that only direct messages have.
     Direct(DirectCommand),
-    /// What only backends ask. System only.
+    /// Commands of backends. System only.
     Backend(Box<BackendCommand>),
     /// A command with the actor's reason for it, which the audit log keeps.
     WithReason(Arc<str>, Box<Command>),

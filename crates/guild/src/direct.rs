@@ -43,19 +43,19 @@ pub struct NewDirect {
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
     allow(missing_docs),
-    doc = "Which command of a direct message it is: for accounts of time."
+    doc = "Kind of a direct message's command, for time accounting."
 )]
 pub enum DirectCommand {
     /// The actor wants it in their list.
     Open,
-    /// Brings somebody into a group.
+    /// Adds a user to a group.
     AddRecipient(Arc<User>),
-    /// Throws somebody out of a group (its owner).
+    /// Removes a user from a group (owner only).
     RemoveRecipient(UserId),
 }
 
 impl Guild {
-    /// A direct message or a group that did not exist; the outputs hold its writes, and tell those in it.
+    /// A new direct message or group; the outputs have its writes, and the events for its recipients.
     #[must_use]
     pub fn create_direct(now: Now, new: NewDirect, limits: GuildLimits, origin: u16) -> Self {
         let guild_id: GuildId = new.id.cast();
@@ -68,7 +68,7 @@ impl Guild {
         let mut channel = Channel::new(new.id, guild_id, kind, "");
         channel.direct = Some(Box::new(DirectFields { owner_id, ..DirectFields::default() }));
         let record = GuildRecord {
-            // Nobody may everything.
+            // No account is the owner.
             guild: GuildFields { is_direct: true, ..GuildFields::new(guild_id, "", UserId::new(0)) },
             roles: vec![Role::everyone(guild_id, Permissions::DIRECT)],
             channels: vec![channel],
@@ -93,7 +93,7 @@ impl Guild {
         self.structure.guild.is_direct
     }
 
-    /// What messages say of the guild they are in.
+    /// `guild_id` of messages; 0 in direct messages.
     pub(crate) fn guild_of_messages(&self) -> GuildId {
         if self.is_direct() { GuildId::new(0) } else { self.structure.id() }
     }
@@ -111,7 +111,7 @@ impl Guild {
         Ok(Direct { channel, recipients: self.members.iter().map(|entry| entry.member.user.clone()).collect() })
     }
 
-    /// Tells an event of a direct message to those in it.
+    /// Publishes an event of a direct message to its recipients.
     pub(crate) fn publish_direct(&mut self, event: Event) {
         let to = self.recipient_ids();
         self.publish_to_users(event.name, to, event.payload);
@@ -123,7 +123,7 @@ impl Guild {
         self.outbox.push(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
     }
 
-    /// Tells these how it is. Each sees it without themselves.
+    /// Publishes the channel to these readers. Each receives it without itself among the recipients.
     fn publish_own_channel(&mut self, name: EventName, readers: &[UserId]) {
         let Ok(direct) = self.direct() else { return };
         for reader in readers {
@@ -210,7 +210,7 @@ impl Guild {
         })
     }
 
-    /// Changes what the channel says of itself; `context` is as it was before.
+    /// Stores the channel and puts it into the guild structure.
     fn put_direct(&mut self, now: Now, channel: Channel) {
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));

@@ -184,8 +184,8 @@ impl Guild {
         }
     }
 
-    /// Changes since the last call, in order. None: more than `LOGGED_MAX`, the guild was deleted, or no hand-off
-    /// runs.
+    /// Changes since the last call, in order. `None`: there are more than `LOGGED_MAX`, the guild was deleted, or no
+    /// hand-off is in progress.
     pub fn take_handoff(&mut self) -> Option<Vec<HandoffItem>> {
         let is_deleted = self.is_deleted;
         let log = self.handoff.as_mut().filter(|log| !log.is_overfull && !is_deleted)?;

@@ -32,7 +32,8 @@ pub struct GuildLimits {
     pub activities_bytes_max: usize,
     /// Sessions of one user that count for what they show.
     pub presence_sessions_max: usize,
-    /// Member lists in memory; past it whoever asks for another waits. 16: each costs about 40 bytes per member in it.
+    /// Member lists in memory; past it sessions that request another one wait. 16: each costs about 40 bytes per
+    /// member in it.
     pub lists_max: usize,
     /// Intervals of one member list that are kept up to date; further ones are sent once. 256: each is checked whenever
     /// a row of it moves.
@@ -50,7 +51,7 @@ pub struct GuildLimits {
     pub jobs_running_max: usize,
     /// Requests that wait for a job. 256: at some 10 ms for a hundred thousand members that is a second or so.
     pub jobs_waiting_max: usize,
-    /// Of those that wait or run, one user's: 8, so that nobody takes all places.
+    /// Jobs of one user that wait or run. 8, so that no user takes all places.
     pub jobs_per_user_max: usize,
     /// Commands at once that change many members, or empty a voice channel. Each holds up to 512 KiB of ids.
     pub slow_commands_max: usize,

@@ -125,7 +125,7 @@ pub struct Guild {
 
 impl Guild {
     /// A new guild with its owner as the only member and `@everyone` as the only role; the outputs hold its
-    /// writes. `origin` (10 bits) tells its ids from those of other generators.
+    /// writes. `origin` (10 bits) distinguishes its ids from those of other generators.
     #[must_use]
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
@@ -230,7 +230,7 @@ impl Guild {
         self.ids.skip_past(newest);
     }
 
-    /// Applies a command whole, refuses it whole, or asks for a message first.
+    /// Applies a command whole, refuses it whole, or requests a message from the store first.
     pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
         match self.input(|guild| guild.run_with_reason(now, actor, command)) {
             Ok(reply) => Outcome::Reply(Ok(reply)),
@@ -394,7 +394,7 @@ impl Guild {
         self.input(|guild| guild.messages.load_ended((channel_id, message_id), None));
     }
 
-    /// A relay, or a backend that acts for a session, says something.
+    /// Handles a message of a relay, or of a backend that acts for a session.
     ///
     /// Comes from `Relay` or the session's partition; goes on to the relays' `Relay::handle`.
     pub fn handle_relay(&mut self, now: Now, message: ToGuild) {
@@ -456,8 +456,8 @@ impl Guild {
         });
     }
 
-    /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered
-    /// for a while only. Due at `next_deadline`; sooner or later does no harm.
+    /// Runs one background step, publishes delayed presences, and expires nonces and publications. Call it at
+    /// `next_deadline`; early or late calls are harmless.
     pub fn handle_timer(&mut self, now: Now) {
         self.input(|guild| {
             guild.messages.sweep(now.instant);
@@ -490,7 +490,7 @@ impl Guild {
         .min()
     }
 
-    /// The next thing to do; none when all is done.
+    /// The next output; `None` when there are no more.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.pop()
     }
@@ -532,8 +532,8 @@ impl Guild {
         self.is_deleted
     }
 
-    /// Nobody would miss it in memory: no relays, sessions, or presences and voice states shown without a
-    /// session; nothing that is done in slices or by jobs; everything polled and durable; no load under way.
+    /// Whether the guild can be unloaded: no relays, sessions, overrides, voice states, jobs, background tasks or
+    /// loads, and all outputs are durable.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.relays.is_empty()
@@ -559,8 +559,8 @@ impl Guild {
         self.outbox.write(write);
     }
 
-    /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay,
-    /// whatever its sessions.
+    /// Publishes to every relay and returns their number; a direct message goes to its recipients instead. Costs one
+    /// message per relay, independent of its sessions.
     pub(crate) fn publish(&mut self, event: Event, replica_update: ReplicaUpdate) -> u64 {
         if self.is_direct() {
             self.publish_direct(event);
@@ -576,7 +576,7 @@ impl Guild {
         sent_count
     }
 
-    /// Tells what a member shows to the relays that have somebody who watches them, or everybody.
+    /// Publishes a presence to the relays with sessions that watch this member, or all members.
     pub(crate) fn publish_to_watchers(&mut self, user_id: UserId, event: Event) {
         self.touch();
         let message = RelayMessage::Published(Arc::new(Published { event, replica_update: ReplicaUpdate::None }));
@@ -585,7 +585,7 @@ impl Guild {
         }
     }
 
-    /// Tells one relay; nothing if it is not subscribed or its stream is cut.
+    /// Sends to one relay. No-op if the relay is not subscribed or its stream is cut.
     pub(crate) fn send(&mut self, relay: RelayId, message: RelayMessage) {
         self.touch();
         if let Some(output) = self.relays.to_one(self.structure.id(), relay, message) {

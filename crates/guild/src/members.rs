@@ -6,7 +6,7 @@
 //!             applied. D4 a guild changes no account that is stored: it has the account as a command brought it, and
 //!             would undo a change that came meanwhile.
 //! Limits      none on how many there are; each command costs one chunk of the table at most.
-//! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol/reference.md §5.2,
+//! Not here    bans, and joins that check them: `bans`, `invites`.     Spec  docs/protocol/reference.md §5.2,
 //!             §10.4.
 
 use crate::{
@@ -48,12 +48,12 @@ impl Guild {
         Ok(self.put_member(now, EventName::GuildMemberUpdate, member))
     }
 
-    /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
+    /// Stores and publishes a new member, or a changed one, which the caller derived from `Guild::member` (D1).
     pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
         self.put_member_for(now, name, AudienceRule::Members, member)
     }
 
-    /// The same, told to others than everybody.
+    /// As `put_member`, with another audience.
     pub(crate) fn put_member_for(
         &mut self,
         now: Now,

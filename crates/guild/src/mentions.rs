@@ -2,7 +2,7 @@
 //!
 //! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of reference.md §10.3.
 //! Doors       `parse` reads a text; `Guild::resolve_mentions` filters by permission and existence.
-//! Invariants  any text is accepted; each id is returned once, in order of first appearance. Code mentions nobody
+//! Invariants  any text is accepted; each id is returned once, in order of first appearance. Code has no mentions
 //!             (`code_spans`).
 //! Limits      `mentions_max` users and the same number of roles; further ones are plain text.
 
@@ -29,7 +29,7 @@ pub(crate) fn parse(content: &str, max: usize) -> Named {
     named
 }
 
-/// Whether the word stands by itself: letters and digits around it make it part of another, such as an address.
+/// Whether the text has the word by itself. Between letters or digits it is a part of another, such as an address.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inner = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn code_mentions_nobody() {
+    fn code_has_no_mentions() {
         check("`<@1>` `<@!2>` `<@&3>` `@everyone` ``` @here ```", &[], &[], false);
         check("`code` <@1> ``more` code`` <@&3> ```\nblock\n``` @here", &[1], &[3], true);
         check("``a ` @here`` `<@1>` <@2>", &[2], &[], false);

@@ -48,8 +48,8 @@ impl Guild {
         self.need_message((context.channel.id, message_id))
     }
 
-    /// A message that the actor wrote, or any if `may_know_others`. Others are refused as if they did not exist, and
-    /// those that do not exist as if they were others', so that the refusal says nothing.
+    /// A message that the actor wrote, or any if `may_know_others`. The refusal is the same for a message of another
+    /// author and for one that does not exist, so that it reveals nothing.
     fn need_own_or(
         &mut self,
         context: &ChannelContext,
@@ -218,7 +218,7 @@ impl Guild {
         ids.iter().map(item).collect()
     }
 
-    /// The same, each with an id. What this server keeps came with one: it is part of where the file lies.
+    /// The same attachments, each with an id. Files stored on this server have one already, as part of their path.
     pub(crate) fn with_ids(&mut self, now: Now, attachments: &[Attachment]) -> Vec<Attachment> {
         let with_id = |new: &Attachment| match new.id.get() {
             0 => Attachment { id: self.next_id(now), ..new.clone() },
@@ -259,8 +259,8 @@ impl Guild {
         Ok(())
     }
 
-    /// Stores and tells a message that nothing speaks against. `nonce`: with whether it is enforced. `referenced`:
-    /// the message that it answers.
+    /// Stores and publishes a message that passed all checks. `nonce`: with whether it is enforced. `referenced`: the
+    /// message that it answers.
     pub(crate) fn commit_message(
         &mut self,
         now: Now,
@@ -526,7 +526,7 @@ impl Guild {
         }
         let mut counted = 0;
         for message_id in message_ids {
-            // Of those that are not in memory nobody knows whether they were there.
+            // Messages that are not in memory may not exist: they are not counted.
             if let Some(cached) = self.messages.cached((channel_id, *message_id)) {
                 counted += usize::from(is_counted(&cached.message));
             }

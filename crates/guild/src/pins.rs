@@ -1,7 +1,7 @@
 //! Pins: messages that a channel keeps at hand.
 //!
 //! Owns        `Pin`, `Unpin`, `ListPins`; each channel's newest pin.
-//! Invariants  a message says that it is pinned exactly while it is in the list; one that is deleted leaves it.
+//! Invariants  a message has `pinned` set exactly while it is in the list; a deleted message leaves the list.
 //! Limits      `pins_per_channel_max`.     Spec  docs/protocol/reference.md §7.2, §10.3.
 
 use crate::{
@@ -109,7 +109,7 @@ impl Guild {
         self.publish_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
     }
 
-    /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
+    /// Publishes CHANNEL_PINS_UPDATE, and stores the time of the newest pin in the channel without a CHANNEL_UPDATE.
     pub(crate) fn publish_pins(&mut self, now: Now, context: &ChannelContext, last_pin_timestamp: Option<Timestamp>) {
         let channel =
             Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(context.channel.clone())) };
@@ -139,7 +139,7 @@ impl Guild {
         Ok(pins)
     }
 
-    /// Audience of an event about messages in a channel: who may view it. The text chat of a voice channel requires
+    /// Audience of an event about messages in a channel: its viewers. The text chat of a voice channel requires
     /// CONNECT as well, as `message_channel` does.
     pub(crate) fn channel_rule(&self, channel: &Channel) -> AudienceRule {
         match self.threads.get(channel.id) {

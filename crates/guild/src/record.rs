@@ -83,7 +83,7 @@ pub struct SentNonce {
 }
 
 /// The first message of a guild whose nonce may still count: older ones were sent a nonce's lifetime before the newest
-/// message. None: there are no messages. Reads no clock, so a guild in which nobody writes has some that are over.
+/// message. None: there are no messages. Without a clock, so a quiet guild also has nonces that have expired.
 #[must_use]
 pub fn nonces_from(channels: &[Channel]) -> Option<MessageId> {
     let newest = channels.iter().filter_map(|channel| channel.last_message_id).max()?;

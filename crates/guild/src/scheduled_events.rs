@@ -2,11 +2,11 @@
 //!
 //! Owns        `CreateScheduledEvent`, `UpdateScheduledEvent`, `DeleteScheduledEvent`, `FollowScheduledEvent`,
 //!             `UnfollowScheduledEvent`.
-//! Invariants  N1 the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS; whoever cannot
-//!             view its channel learns nothing of it; the event is deleted with its channel. N2 an event that is
-//!             created or changed can take place: it has a time, and a place of its type. What was stored before this
-//!             rule stays until the field is changed. N3 an event is scheduled, then active, then completed, or is
-//!             cancelled instead; what is over stays as it is.
+//! Invariants  N1 the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS; only members who
+//!             can view its channel receive it; the event is deleted with its channel. N2 an event that is created or
+//!             changed can take place: it has a time, and a place of its type. Events stored before this rule keep a
+//!             field until it is changed. N3 an event is scheduled, then active, then completed, or is cancelled
+//!             instead; completed and cancelled events do not change.
 //! Limits      `scheduled_events_max` events of a guild; `followers_max` followers of an event.
 //! Not here    cover pictures: the caller stores them, under the id that it passes to `CreateScheduledEvent`.
 //! Spec        docs/protocol/reference.md §6.10, §7.1.
@@ -135,7 +135,7 @@ impl Guild {
         if (is_new_end || is_new_type) && is_missing || (is_new_start || is_new_end) && is_too_early {
             return refused("scheduled_end_time");
         }
-        // Metadata say where an external event is. Elsewhere they have no meaning.
+        // Metadata have the location of an external event. Other events have none.
         let entity_metadata = content.entity_metadata.clone().filter(|_| is_external);
         Ok(ScheduledEventContent { entity_metadata, ..content.clone() })
     }

@@ -151,7 +151,7 @@ impl Guild {
         if fits { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
-    /// Stores and tells new base fields.
+    /// Stores and publishes new base fields.
     pub(crate) fn put_fields(&mut self, now: Now, fields: guildhall_model::Guild) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
@@ -180,8 +180,8 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    /// Drops all sessions. Pending requests are answered.
-    fn forget_everybody(&mut self) {
+    /// Drops all members, sessions and their state. Pending requests are refused.
+    fn drop_members_and_sessions(&mut self) {
         let size = self.members.len() + self.resources.len() + self.audit.len();
         let remains = (
             mem::take(&mut self.members),
@@ -210,7 +210,7 @@ impl Guild {
         // Later attaches are refused: the account is no member.
         self.is_deleted = true;
         self.messages.forget_newest();
-        self.forget_everybody();
+        self.drop_members_and_sessions();
         Ok(())
     }
 }

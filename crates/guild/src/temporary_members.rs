@@ -7,7 +7,7 @@
 //!             or own the guild; those stay permanently. T2 the state is stored with the guild: members who left while
 //!             it was not loaded, or while the node was down, have `LOADED_MS` from its first timer on. T3 a member who
 //!             never connected is not removed until the next load. (tests `temporary_members::*`)
-//! Limits      `temporary_members_max`; past it such an invite admits no one. `STEP_ITEMS` removals at once, others
+//! Limits      `temporary_members_max`; past it such invites are refused. `STEP_ITEMS` removals at once, others
 //!             `STEP_EVERY_MS` later.
 
 use crate::{

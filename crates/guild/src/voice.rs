@@ -1,7 +1,7 @@
 //! Voice: which user is connected to which voice channel. No media.
 //!
-//! Owns        `VoiceTable`; the rules of reference.md §9; who is suppressed; `ReadVoiceState`, `UpdateVoiceState`, by
-//!             which the audience of a stage becomes speakers.
+//! Owns        `VoiceTable`; the rules of reference.md §9; suppression; `ReadVoiceState`, `UpdateVoiceState`, by which
+//!             the audience of a stage becomes speakers.
 //! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; `refresh_voice` when a member changes,
 //!             `voice_follows_structure` when roles, channels or the guild change.
 //! Invariants  V1 a user has at most one voice state in the guild, and each connected session belongs to its user. V2
@@ -309,7 +309,7 @@ impl Guild {
     }
 
     /// Of users on a stage. They step back and withdraw their request as they like, request to speak with
-    /// REQUEST_TO_SPEAK, and speak when somebody with MUTE_MEMBERS lets them.
+    /// REQUEST_TO_SPEAK, and speak when a member with MUTE_MEMBERS permits it.
     pub(crate) fn update_voice_state(
         &mut self,
         now: Now,

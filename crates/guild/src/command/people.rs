@@ -33,7 +33,7 @@ pub struct MemberPatch {
     pub banner: Option<Option<Box<str>>>,
 }
 
-/// Somebody to be brought in.
+/// User to add as a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
     pub user: Arc<User>,
@@ -47,13 +47,13 @@ pub struct Join {
     pub deaf: bool,
 }
 
-/// Somebody to be banned.
+/// User to ban.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewBan {
     pub user: Arc<User>,
     /// For the ban and the audit log.
     pub reason: Option<String>,
-    /// How far back what they said is deleted: told, and done by the caller.
+    /// Age up to which the user's messages are deleted, seconds. The ban event has it; the caller deletes the messages.
     pub delete_message_s: u32,
 }
 
@@ -69,7 +69,7 @@ pub enum Page<T> {
 /// An invite to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewInvite {
-    /// One that nobody can guess and no other has.
+    /// Unique and unguessable.
     pub code: InviteCode,
     /// For how long, seconds; 0 for ever.
     pub max_age_s: u32,
@@ -88,7 +88,7 @@ pub struct Prune {
     pub roles: Vec<RoleId>,
     /// Members who joined at this moment or later are kept.
     pub joined_before: Timestamp,
-    /// Tell how many there are, and leave them.
+    /// Only count the members.
     pub counts_only: bool,
 }
 

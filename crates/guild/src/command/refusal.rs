@@ -14,7 +14,7 @@ type FieldName = &'static str;
 const FIELD_NAMES_MAX: usize = 256;
 /// A longer name is replaced, too.
 const FIELD_NAME_BYTES_MAX: usize = 64;
-/// What a full disk means to callers.
+/// Error text for callers while the disk is full.
 pub const DISK_FULL: &str = "the disk is full: writes are refused, reads and deletions continue";
 /// Why a node without its database refuses most of its requests.
 pub const DATABASE_AWAY: &str =
@@ -197,7 +197,7 @@ pub enum Refusal {
     /// The member is not in voice.
     #[error("Target user is not connected to voice.")]
     NotInVoice,
-    /// The user is not in voice, as far as the actor can see.
+    /// The user is not in a voice channel that the actor can view.
     #[error("Unknown Voice State")]
     UnknownVoiceState,
     /// The channel's type does not allow this.
@@ -224,7 +224,7 @@ pub enum Refusal {
     /// The guild cannot be loaded, or its worker is overloaded: retry.
     #[error("Service Unavailable")]
     Unavailable,
-    /// As `Unavailable`, because the disk is full. The node of the caller says so; guilds and other nodes do not.
+    /// As `Unavailable`, because the disk is full. Set by the caller's node; guilds and other nodes do not use it.
     #[error("{DISK_FULL}")]
     DiskFull,
     /// As `Unavailable`, because the node does not reach its database. Guilds never return it: the caller's node does.

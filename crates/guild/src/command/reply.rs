@@ -43,7 +43,7 @@ pub enum Reply {
     FoundMembers(Vec<Arc<Member>>),
     /// Bans, by user id.
     Bans(Vec<Arc<Ban>>),
-    /// Entries of the audit log, in the order that the query says.
+    /// Entries of the audit log, in the order of the query.
     AuditLog(Vec<Arc<AuditEntry>>),
     /// An invite with the guild's public fields.
     Invite(Box<InviteReply>),

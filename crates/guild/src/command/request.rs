@@ -1,8 +1,8 @@
 //! Requests: each command as a type that names the type of its reply.
 //!
 //! Owns        `Request`, `ReplyValue`, the table of commands and replies, `dispatch!`.
-//! Invariants  Y1 a guild's handler returns, and a caller receives, what the table says for the command: both sides
-//!             are checked by the compiler. `Command` and `Reply` stay the form in which they travel.
+//! Invariants  Y1 a guild's handler returns, and a caller receives, the reply type that the table has for the command:
+//!             the compiler checks both sides. `Command` and `Reply` remain the transport form.
 
 use super::{
     ArchivedThreads, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch, GuildReply, InviteReply, MemberPatch,

@@ -1,4 +1,4 @@
-//! Input of commands that open and change stages, and who speaks on them.
+//! Input of commands that open and change stages, and of those that change their speakers.
 
 use super::some;
 use guildhall_model::{ChannelId, Id};

@@ -58,8 +58,8 @@ pub struct NewGuild {
 /// A role to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewRole {
-    /// From `Node::next_id`, if its picture is stored under it. None, or the id of a role that exists: the guild
-    /// assigns one.
+    /// From `Node::next_id`, if its picture is stored under it. The guild assigns one for `None` and for the id of an
+    /// existing role.
     pub id: Option<RoleId>,
     /// 1–100 characters.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct NewRole {
     pub permissions: Permissions,
     /// Whether it belongs to an integration; only the system sets it.
     pub managed: bool,
-    /// Everybody may mention it.
+    /// All members may mention it.
     pub mentionable: bool,
     pub icon: Option<RoleIcon>,
 }
@@ -89,7 +89,7 @@ pub struct RolePatch {
     pub position: Option<i32>,
     /// New permissions.
     pub permissions: Option<Permissions>,
-    /// Everybody may mention it.
+    /// Whether all members may mention it.
     pub mentionable: Option<bool>,
     /// New icon, or none.
     #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ pub struct ChannelPatch {
     pub user_limit: Option<u16>,
     /// All overwrites.
     pub overwrites: Option<Vec<Overwrite>>,
-    /// Of a thread: nobody writes in it.
+    /// Of a thread: no new messages.
     pub archived: Option<bool>,
     /// Of a thread: only moderators open it again.
     pub locked: Option<bool>,

@@ -35,8 +35,8 @@ pub struct ArchivedThreads {
     pub are_own: bool,
     /// Only threads archived before this time.
     pub before: Option<Timestamp>,
-    /// Only threads with a smaller id. The actor's own come by descending id, as upstream; others by the time of their
-    /// archival.
+    /// Only threads with a smaller id. The actor's own are ordered by descending id, as upstream; others by the time
+    /// of their archival.
     pub before_id: Option<ChannelId>,
     /// Maximum number of results.
     pub limit: usize,

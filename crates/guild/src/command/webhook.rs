@@ -13,7 +13,7 @@ pub struct NewWebhook {
     pub name: String,
     /// Hash of the picture.
     pub avatar: Option<String>,
-    /// One that nobody can guess.
+    /// Unguessable.
     pub token: String,
 }
 

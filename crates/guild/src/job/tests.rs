@@ -1,4 +1,4 @@
-//! Each kind of work against what it says, worked out the plain way.
+//! Each kind of job against a plain implementation of its documentation.
 
 use super::*;
 use guildhall_model::{
@@ -81,7 +81,7 @@ fn channel(rng: &mut Rng, members_count: u64) -> Channel {
 }
 
 #[test]
-fn j1_a_search_finds_names_by_their_beginning_whatever_their_case() {
+fn j1_a_search_finds_names_by_prefix_in_any_case() {
     let mut table = MemberTable::default();
     let mut add = |n: u64, username: &str, global_name: Option<&str>, nick: Option<&str>| {
         let mut user = User::new(id(n), username);
@@ -139,12 +139,12 @@ fn j2_recent_members_come_in_pages_from_the_newest() {
         };
         assert_eq!(recent(&table, Some(&prefix), None), [first]);
         assert_eq!(recent(&table, Some(&prefix), Some(first)), second.into_iter().collect::<Vec<_>>());
-        assert!(recent(&table, None, Some(id(count + 1))).is_empty(), "after nobody comes nobody");
+        assert!(recent(&table, None, Some(id(count + 1))).is_empty(), "no member follows the last");
     }
 }
 
 #[test]
-fn an_audience_is_who_can_view_the_channel() {
+fn an_audience_has_the_viewers_of_the_channel() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let (table, structure) = (members(&mut rng, 200), structure(&mut rng));

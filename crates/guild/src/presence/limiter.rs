@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_t2_a_burst_is_told_at_once_and_the_rest_in_turn() {
+    fn t1_t2_a_burst_is_published_at_once_and_the_rest_in_order() {
         let mut presence_limiter = PresenceLimiter::new(100, 3, 10);
         let now = Instant(1_000);
         let sent: Vec<bool> =
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn t3_who_shows_again_what_was_told_is_told_no_more_unless_somebody_read_between() {
+    fn t3_a_presence_that_returns_to_the_published_one_is_dropped_unless_it_was_read() {
         let now = Instant(0);
         for is_read in [false, true] {
             let mut presence_limiter = PresenceLimiter::new(100, 1, 10);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn t3_nobody_is_forgotten_for_want_of_room() {
+    fn t3_a_full_queue_loses_no_presence() {
         let mut presence_limiter = PresenceLimiter::new(1_000, 1, 4);
         let now = Instant(0);
         for n in (1..=100).rev() {
@@ -283,9 +283,9 @@ mod tests {
                 let n = rng.below(12);
                 let status = *rng.pick(&STATUSES).expect("there are some");
                 if shown[n as usize] != status {
-                    let is_told = change(&mut presence_limiter, now, n + 1, shown[n as usize], status);
+                    let is_sent = change(&mut presence_limiter, now, n + 1, shown[n as usize], status);
                     shown[n as usize] = status;
-                    if is_told {
+                    if is_sent {
                         sent[n as usize] = status;
                         events_count += 1;
                     }

@@ -159,7 +159,7 @@ impl Watchers {
     /// Removes at most `max` reports of this incarnation of a relay or an older one. Returns their number.
     fn forget(&mut self, relay: RelayId, epoch: u32, max: usize) -> usize {
         let first = (relay, 0, UserId::new(0));
-        let of_relay = self.by_relay.range(first..).take_while(|(of, said, _)| (*of, *said) <= (relay, epoch));
+        let of_relay = self.by_relay.range(first..).take_while(|(of, reported, _)| (*of, *reported) <= (relay, epoch));
         let user_ids: Vec<UserId> = of_relay.map(|(_, _, user_id)| *user_id).take(max).collect();
         user_ids.iter().for_each(|user_id| self.remove(*user_id, relay));
         user_ids.len()
@@ -303,8 +303,8 @@ impl Relays {
         self.links.iter().filter(|(_, link)| link.is_cut).map(|(relay, _)| *relay).collect()
     }
 
-    /// At most `max` sessions of current links after `after`, and the key to continue from; no key: these were the
-    /// last.
+    /// At most `max` sessions of current links after `after`, and the key to continue from; no key after the last
+    /// session.
     pub fn sessions_after(
         &self,
         after: Option<SessionKey>,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Flag of a message that a thread was begun from.
 const HAS_THREAD: u32 = 1 << 5;
-/// Minutes, unless told otherwise.
+/// Default, in minutes.
 const AUTO_ARCHIVE_MIN: u16 = 4_320;
 
 impl Guild {
@@ -179,7 +179,7 @@ impl Guild {
         entry
     }
 
-    /// The first message of a post has the post's id. Whom it mentions joins.
+    /// The first message of a post has the post's id. Users that it mentions join the post.
     fn put_first_message(
         &mut self,
         now: Now,

@@ -88,8 +88,8 @@ impl Guild {
     }
 
     /// Members that a message mentions join its thread if its author may add them, and they may view the parent. A
-    /// mentioned role adds nobody: finding its members takes time with the guild's. A webhook has no permissions, so it
-    /// adds nobody to a private thread without `invitable`. Costs O(mentions).
+    /// mentioned role adds no members, because finding them is linear in the guild's. A webhook has no permissions, so
+    /// it adds no members to a private thread without `invitable`. Costs O(mentions).
     pub(crate) fn join_by_mention(&mut self, now: Now, context: &ChannelContext, mentioned: &[Arc<User>]) {
         let Some(entry) = self.threads.get(context.channel.id) else { return };
         let is_invitable = entry.channel.thread.as_ref().is_some_and(|thread| thread.invitable);

@@ -43,7 +43,7 @@ fn invite(channel: ChannelId, n: u8) -> Command {
 }
 
 #[test]
-fn l1_an_entry_is_written_told_and_kept_with_its_deed() {
+fn l1_an_entry_is_stored_and_published_with_its_change() {
     let mut world = world(GuildLimits::default());
     world.by(OWNER, Command::WithReason("rude".into(), Box::new(ban(EVE)))).unwrap();
     let [entry] = &world.audit_events()[..] else { panic!("one entry") };
@@ -73,7 +73,7 @@ fn l1_an_entry_is_written_told_and_kept_with_its_deed() {
         panic!("it is kept")
     };
     assert_eq!(again, listed);
-    assert!(loaded.newest_id() >= listed[0].id.get(), "no other thing gets its id");
+    assert!(loaded.newest_id() >= listed[0].id.get(), "no other object gets its id");
 }
 
 #[test]

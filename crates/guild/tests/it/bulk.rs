@@ -41,7 +41,7 @@ fn role_for_all(role_id: RoleId, action: RoleAction) -> Command {
 }
 
 #[test]
-fn a_prune_takes_who_is_not_there_and_has_nothing() {
+fn a_prune_removes_members_without_session_and_roles() {
     let mut world = crowd(10);
     world.pass_ms(1_000);
     let before = world.now.unix;
@@ -55,7 +55,7 @@ fn a_prune_takes_who_is_not_there_and_has_nothing() {
     // All members except the owner, the actor, a member with a role, an online one, and one who joined later.
     let counts_only = Prune { joined_before: before, counts_only: true, ..prune() };
     assert_eq!(ask(&mut world, counts_only.clone()), Ok(10));
-    assert!(world.take().is_empty(), "counting removes nobody");
+    assert!(world.take().is_empty(), "counting removes no members");
     assert_eq!(ask(&mut world, Prune { roles: vec![role], ..counts_only }), Ok(11));
     assert_eq!(ask(&mut world, Prune { joined_before: before, ..prune() }), Ok(10));
     let left: Vec<UserId> = world.store.members.keys().copied().collect();
@@ -135,7 +135,7 @@ fn a_role_for_many() {
 }
 
 #[test]
-fn u2_who_loses_the_permission_is_refused_and_what_was_done_stays() {
+fn u2_losing_the_permission_stops_the_task_and_keeps_its_steps() {
     let mut world = crowd(300);
     let role = world.grant(ANA, Permissions::KICK_MEMBERS, 5);
     let id = start(&mut world, Actor::User(ANA), &Command::Prune(Box::new(prune())));
@@ -193,7 +193,7 @@ fn a_crowded_voice_channel_is_emptied_before_it_is_deleted() {
     let left = world.events();
     assert_eq!(left.len(), 64);
     assert!(left.iter().all(|published| matches!(published.replica_update, ReplicaUpdate::Voice(_, None))));
-    // Nobody comes in meanwhile.
+    // Joins are refused in the meantime.
     let refused = world.command(Actor::System, Command::ShowVoice(EVE, Some(voice)));
     assert_eq!(refused.unwrap_err(), Refusal::UnknownChannel);
     let patch = guildhall_guild::MemberPatch { channel_id: Some(Some(voice)), ..Default::default() };

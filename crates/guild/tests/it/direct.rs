@@ -30,7 +30,7 @@ struct Walk {
     /// Accounts that received CHANNEL_CREATE, and no CHANNEL_DELETE after it.
     listed: BTreeSet<UserId>,
     messages: Vec<MessageId>,
-    told_count: usize,
+    events_count: usize,
 }
 
 impl Walk {
@@ -43,7 +43,7 @@ impl Walk {
         let store = NaiveStore { users, ..NaiveStore::default() };
         let inside = (0..people).map(person).collect();
         let (rng, listed) = (Rng::new(seed), BTreeSet::new());
-        let mut walk = Self { guild, store, rng, now, inside, listed, messages: Vec::new(), told_count: 0 };
+        let mut walk = Self { guild, store, rng, now, inside, listed, messages: Vec::new(), events_count: 0 };
         walk.drain();
         assert_eq!(walk.listed, walk.inside, "every recipient receives CHANNEL_CREATE");
         walk
@@ -62,7 +62,7 @@ impl Walk {
             };
             let event = &published.event;
             let to = event.audience.rule.users();
-            self.told_count += 1;
+            self.events_count += 1;
             assert!(event.is_direct() && !to.is_empty() && to.is_sorted(), "{event:?}");
             assert!(event.content_readers.is_none(), "nothing is withheld");
             let mut body = Vec::new();
@@ -75,8 +75,8 @@ impl Walk {
                 (_, Payload::Resource(resource))
                     if matches!(**resource, ResourcePayload::Direct { .. } | ResourcePayload::Recipient { .. }) => {}
                 _ => {
-                    let told: BTreeSet<UserId> = to.iter().copied().collect();
-                    assert_eq!(told, self.inside, "I1: {event:?}");
+                    let recipients: BTreeSet<UserId> = to.iter().copied().collect();
+                    assert_eq!(recipients, self.inside, "I1: {event:?}");
                 }
             }
             if event.name == EventName::MessageCreate {
@@ -128,7 +128,7 @@ impl Walk {
             }
         };
         let is_group = self.listed_kind();
-        // Nobody ends the walk.
+        // The walk keeps one recipient.
         if is_group && self.inside.len() == 1 && matches!(command, Command::DeleteChannel(_)) {
             return;
         }
@@ -136,7 +136,7 @@ impl Walk {
             return;
         }
         let was_inside = self.inside.contains(&actor);
-        let told_before = self.told_count;
+        let events_before = self.events_count;
         let reply = loop {
             match self.guild.handle_command(self.now, Actor::User(actor), &command) {
                 Outcome::Reply(reply) => break reply,
@@ -160,8 +160,8 @@ impl Walk {
         }
         self.drain();
         if !was_inside {
-            assert!(reply.is_err(), "I1: {actor} asked {command:?}");
-            assert_eq!(self.told_count, told_before);
+            assert!(reply.is_err(), "I1: {actor} sent {command:?}");
+            assert_eq!(self.events_count, events_before);
         }
     }
 
@@ -182,7 +182,7 @@ fn i1_to_i4_a_random_walk() {
     for seed in 0..60 {
         let mut walk = Walk::new(seed, seed % 2 == 0);
         (0..STEPS).for_each(|_| walk.step());
-        assert!(walk.told_count > 50, "seed {seed}: something happened");
+        assert!(walk.events_count > 50, "seed {seed}: something happened");
         let mut loaded = Guild::load(walk.store.record(), GuildLimits::default(), 2);
         let (before, after) = (Walk::as_it_is(&mut walk.guild, walk.now), Walk::as_it_is(&mut loaded, walk.now));
         // The newest message may have been deleted.
@@ -197,7 +197,7 @@ fn i1_to_i4_a_random_walk() {
 }
 
 #[test]
-fn nothing_of_a_guild_can_be_asked_of_it_not_even_by_the_operator() {
+fn guild_commands_are_refused_even_for_the_system() {
     let mut walk = Walk::new(1, false);
     for command in [Command::ReadGuild, Command::ReadMembers, Command::DeleteGuild, Command::ListThreads] {
         for actor in [Actor::System, Actor::User(person(0))] {

@@ -255,11 +255,11 @@ pub struct World {
     pub commits_at_once: bool,
     /// Messages to relays since the last `take`.
     pub sent: Vec<(RelayId, ToRelay)>,
-    /// How often the guild asked for a message.
+    /// Number of messages that the guild requested from the store.
     pub loads: usize,
     /// Jobs that were put out and not run yet.
     pub jobs: Vec<Job>,
-    /// Late answers that nobody took yet.
+    /// Late answers that no test took yet.
     pub answers: BTreeMap<JobId, Result<Reply, Refusal>>,
     streams: RelayStreams,
     seen: BTreeMap<RelayId, Stream>,
@@ -332,7 +332,7 @@ impl World {
             *stream = Stream { epoch: message.epoch, ..Stream::default() };
         }
         if let RelayMessage::Snapshot { reset, .. } = &message.message {
-            assert!(*reset == stream.has_snapshot, "reset is for streams that had begun");
+            assert!(*reset == stream.has_snapshot, "reset is for streams that had started");
             stream.has_snapshot = true;
         } else {
             assert!(stream.has_snapshot, "spoken to before a snapshot");
@@ -383,7 +383,7 @@ impl World {
                 }
             }
         }
-        panic!("{command:?} asks for messages without end");
+        panic!("{command:?} requests messages without end");
     }
 
     pub fn system(&mut self, command: Command) -> Reply {
@@ -527,7 +527,7 @@ impl World {
         events
     }
 
-    /// Entries that the audit log's events told.
+    /// Entries in the audit log's events.
     pub fn audit_events(&mut self) -> Vec<Arc<AuditEntry>> {
         let entry = |published: &Arc<Published>| match &published.event.payload {
             Payload::Resource(resource) => match &**resource {

@@ -16,7 +16,7 @@ struct Walk {
     rng: Rng,
     channel: ChannelId,
     role: RoleId,
-    told: BTreeMap<Interval, Arc<[Item]>>,
+    received: BTreeMap<Interval, Arc<[Item]>>,
     builds_count: usize,
 }
 
@@ -30,7 +30,7 @@ impl Walk {
         }
         world.rest();
         world.sent.clear();
-        Self { world, rng: Rng::new(seed), channel, role, told: BTreeMap::new(), builds_count: 0 }
+        Self { world, rng: Rng::new(seed), channel, role, received: BTreeMap::new(), builds_count: 0 }
     }
 
     fn watch(&mut self) {
@@ -44,7 +44,7 @@ impl Walk {
             if let RelayMessage::List(update) = message {
                 assert_eq!(update.list, ListId::Everyone);
                 for interval in &update.intervals {
-                    self.told.insert(interval.interval, interval.rows.clone());
+                    self.received.insert(interval.interval, interval.rows.clone());
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Walk {
 }
 
 #[test]
-fn z1_z2_what_is_told_in_the_end_is_what_is() {
+fn z1_z2_the_last_rows_sent_equal_the_list() {
     assert!(walks(false) > 24, "lists were rebuilt and caught up");
 }
 
@@ -139,7 +139,7 @@ fn walks(changes_owner: bool) -> usize {
     for seed in 0..12 {
         let mut walk = Walk::new(seed);
         walk.watch();
-        assert!(walk.told.is_empty() && walk.world.jobs.len() == 1, "a job builds the list");
+        assert!(walk.received.is_empty() && walk.world.jobs.len() == 1, "a job builds the list");
         for step in 0..250 {
             walk.step();
             if changes_owner && step % 60 == 59 {
@@ -149,8 +149,8 @@ fn walks(changes_owner: bool) -> usize {
         walk.world.rest();
         walk.follow();
         let list = walk.expected();
-        assert_eq!(walk.told.len(), 2, "seed {seed}");
-        for (interval, rows) in &walk.told {
+        assert_eq!(walk.received.len(), 2, "seed {seed}");
+        for (interval, rows) in &walk.received {
             let expected: Vec<Item> = list.rows(interval.rows()).map(|row| row.to_item()).collect();
             assert_eq!(rows[..], expected[..], "seed {seed}, {interval:?}");
         }

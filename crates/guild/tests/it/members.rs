@@ -19,8 +19,8 @@ fn until(at: Option<i64>) -> MemberPatch {
     MemberPatch { communication_disabled_until: Some(at.map(Timestamp)), ..MemberPatch::default() }
 }
 
-/// The member an event tells, checked against its effect.
-fn told(published: &Published) -> &Member {
+/// The member in an event, checked against its effect.
+fn published_member(published: &Published) -> &Member {
     assert_eq!(rule(published), AudienceRule::Members);
     let Payload::Member(member) = &published.event.payload else { panic!("{published:?}") };
     assert_eq!(published.event.audience.always, Some(member.user.id));
@@ -39,7 +39,7 @@ fn coming() {
     world.pass_ms(5);
     world.join(ANA);
     let published = world.only_event(EventName::GuildMemberAdd);
-    assert_eq!((told(&published).user.id, told(&published).joined_at), (ANA, world.now.unix));
+    assert_eq!((published_member(&published).user.id, published_member(&published).joined_at), (ANA, world.now.unix));
     world.join(ANA);
     assert!(world.events().is_empty(), "nothing is new");
     world.system(Command::UpdateMember(ANA, Box::new(nick("nick"))));
@@ -47,7 +47,10 @@ fn coming() {
     let renamed = Arc::new(User { global_name: Some("Ana".to_owned()), ..(*user(ANA)).clone() });
     world.system(Command::AddMember(renamed.clone()));
     let published = world.only_event(EventName::GuildMemberUpdate);
-    assert_eq!((&told(&published).user, told(&published).nick.as_deref()), (&renamed, Some("nick")));
+    assert_eq!(
+        (&published_member(&published).user, published_member(&published).nick.as_deref()),
+        (&renamed, Some("nick"))
+    );
     assert_ne!(world.store.users[&ANA], renamed, "D4: a guild changes no account");
     assert_eq!(world.by(OWNER, Command::AddMember(user(BOB))).unwrap_err(), Refusal::MissingPermissions);
 }
@@ -169,7 +172,7 @@ fn e1_roles_are_handed_out_from_above() {
     assert!(world.events().is_empty());
     world.by(BOB, Command::RemoveMemberRole(ANA, low)).expect("he may");
     let published = world.only_event(EventName::GuildMemberUpdate);
-    assert_eq!(&told(&published).roles[..], [high]);
+    assert_eq!(&published_member(&published).roles[..], [high]);
 }
 
 #[test]
@@ -216,7 +219,7 @@ fn time_outs() {
     let against = world.by(BOB, Command::UpdateMember(EVE, Box::new(until(Some(soon)))));
     assert_eq!(against.unwrap_err(), Refusal::MissingPermissions);
     world.by(BOB, Command::UpdateMember(EVE, Box::new(until(None)))).expect("it ends one");
-    // A moderator who is timed out moderates nobody.
+    // A moderator with a time-out cannot moderate.
     world.system(Command::UpdateMember(BOB, Box::new(until(Some(soon)))));
     let own = world.by(BOB, Command::UpdateMember(BOB, Box::new(until(None))));
     assert_eq!(own.unwrap_err(), Refusal::MissingPermissions);
@@ -233,13 +236,13 @@ fn d3_a_patch_is_whole() {
     assert!(world.events().is_empty() && world.member(ANA).nick.is_none());
     world.system(Command::UpdateMember(ANA, Box::new(both)));
     let published = world.only_event(EventName::GuildMemberUpdate);
-    assert!(told(&published).mute && told(&published).nick.is_some());
+    assert!(published_member(&published).mute && published_member(&published).nick.is_some());
     world.system(Command::UpdateMember(ANA, Box::default()));
     assert!(world.events().is_empty());
 }
 
 #[test]
-fn e2_a_role_that_was_deleted_is_nobodys() {
+fn e2_a_deleted_role_has_no_members() {
     let mut world = World::populated();
     let channel = world.text_channel();
     let role = world.grant(ANA, Permissions::MANAGE_GUILD, 1);
@@ -261,7 +264,7 @@ fn e2_a_role_that_was_deleted_is_nobodys() {
     assert_eq!(world.by(ANA, delete).unwrap_err(), Refusal::MissingPermissions, "nor by the overwrite");
     let rename = Command::UpdateGuild(Box::default());
     assert_eq!(world.by(ANA, rename).unwrap_err(), Refusal::MissingPermissions);
-    assert!(world.member(ANA).roles.is_empty(), "it is not told");
+    assert!(world.member(ANA).roles.is_empty(), "the role is not in the member");
     assert!(!world.store.members[&ANA].roles.is_empty(), "but nothing was written");
     world.system(Command::UpdateMember(ANA, Box::new(nick("n"))));
     assert!(world.store.members[&ANA].roles.is_empty(), "until something is");

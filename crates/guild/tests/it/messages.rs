@@ -1,4 +1,4 @@
-//! Messages: said, changed, taken back.
+//! Messages: created, edited, deleted.
 
 use crate::fixture::*;
 use guildhall_guild::{
@@ -105,7 +105,7 @@ fn what_is_refused() {
     check(ANA, plain, text("x"), None);
     check(ANA, plain, embed, Some(Refusal::MissingPermissions));
     let got = world.command(Actor::System, Command::CreateMessage(channel, Box::new(text("x"))));
-    assert_eq!(got.unwrap_err(), Refusal::UnknownUser, "the system is nobody");
+    assert_eq!(got.unwrap_err(), Refusal::UnknownUser, "the system has no account");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn slow_mode_limits_threads_and_posts() {
         assert_eq!(begin(&mut world, ANA), Err(Refusal::SlowMode { retry_after_ms: 10_000 }));
         assert_eq!(begin(&mut world, BOB), Ok(()), "others may");
         if kind == ChannelType::Text {
-            world.say(ANA, channel, "messages are counted apart");
+            world.say(ANA, channel, "messages have a rate of their own");
         }
         world.pass_ms(10_000);
         assert_eq!(begin(&mut world, ANA), Ok(()));
@@ -270,28 +270,28 @@ fn slow_mode_of_a_thread_has_the_same_exemption() {
 fn replies() {
     let mut world = World::populated();
     let (channel, other) = (world.text_channel(), world.text_channel());
-    let asked = world.say(ANA, channel, "a question");
+    let question = world.say(ANA, channel, "a question");
     let elsewhere = world.say(ANA, other, "elsewhere");
     world.sent.clear();
 
-    let Ok(Reply::Message(reply)) = world.by(BOB, Command::CreateMessage(channel, Box::new(reply_to(asked, true))))
+    let Ok(Reply::Message(reply)) = world.by(BOB, Command::CreateMessage(channel, Box::new(reply_to(question, true))))
     else {
         panic!()
     };
     let message = &reply.message;
     assert_eq!(message.kind, Message::KIND_REPLY);
-    let reference = MessageReference { message_id: asked, channel_id: channel, guild_id: GUILD };
+    let reference = MessageReference { message_id: question, channel_id: channel, guild_id: GUILD };
     assert_eq!(message.message_reference, Some(reference));
     assert_eq!(message.mentions.iter().map(|user| user.id).collect::<Vec<_>>(), [ANA]);
-    assert_eq!(reply.referenced.flatten().map(|message| message.id), Some(asked));
+    assert_eq!(reply.referenced.flatten().map(|message| message.id), Some(question));
     let published = world.only_event(EventName::MessageCreate);
     let Payload::Message(event) = &published.event.payload else { panic!() };
-    assert_eq!(event.referenced.as_ref().map(|message| message.id), Some(asked));
+    assert_eq!(event.referenced.as_ref().map(|message| message.id), Some(question));
 
     // Oneself is not mentioned, nor who is not to be.
-    let own = world.try_say(ANA, channel, reply_to(asked, true)).unwrap();
+    let own = world.try_say(ANA, channel, reply_to(question, true)).unwrap();
     assert!(own.message.mentions.is_empty());
-    let quiet = NewMessage { allowed_mentions: Some(AllowedMentions::default()), ..reply_to(asked, true) };
+    let quiet = NewMessage { allowed_mentions: Some(AllowedMentions::default()), ..reply_to(question, true) };
     assert!(world.try_say(BOB, channel, quiet).unwrap().message.mentions.is_empty());
 
     // What does not exist in the same channel.
@@ -308,9 +308,9 @@ fn replies() {
     world.by(BOB, Command::EditMessage(channel, id, edit("re 2"))).expect("he may");
     let published = world.only_event(EventName::MessageUpdate);
     let Payload::Message(event) = &published.event.payload else { panic!() };
-    assert_eq!(event.referenced.as_ref().map(|message| message.id), Some(asked));
+    assert_eq!(event.referenced.as_ref().map(|message| message.id), Some(question));
     assert_eq!(event.message.mentions.len(), 1, "the author of the referenced message is still mentioned");
-    world.by(ANA, Command::DeleteMessage(channel, asked)).expect("she may");
+    world.by(ANA, Command::DeleteMessage(channel, question)).expect("she may");
     let Ok(Reply::Message(reply)) = world.by(BOB, Command::EditMessage(channel, id, edit("re 3"))) else { panic!() };
     assert!(matches!(reply.referenced, Some(None)));
 

@@ -1,4 +1,4 @@
-//! The permission matrix: each command against each permission alone, and against who is nobody.
+//! The permission matrix: each command with each permission alone, and for strangers.
 
 use crate::fixture::*;
 use guildhall_guild::{
@@ -165,7 +165,7 @@ fn each_permission_alone() {
 }
 
 #[test]
-fn nobody_and_everything() {
+fn permissions_of_the_system_of_strangers_and_of_administrators() {
     for case in cases() {
         // The system may everything that needs no person.
         let (mut world, things) = scene();

@@ -19,7 +19,7 @@ fn attach(world: &mut World, slot: u32, presence: SessionPresence) {
 }
 
 /// The presence in the one PRESENCE_UPDATE, or none if there was none.
-fn told(world: &mut World) -> Option<Arc<Presence>> {
+fn published_presence(world: &mut World) -> Option<Arc<Presence>> {
     let events = world.events();
     assert!(events.len() <= 1, "{events:?}");
     let published = events.first()?;
@@ -43,30 +43,30 @@ fn statuses(presence: &Presence) -> String {
 fn sessions_come_and_go() {
     let mut world = World::populated();
     attach(&mut world, 1, shows(Status::Idle, Platform::Web, &["a"]));
-    let presence = told(&mut world).expect("she is there");
+    let presence = published_presence(&mut world).expect("she is there");
     assert_eq!((presence.status, names(&presence)), (Status::Idle, vec!["a"]));
     assert_eq!(statuses(&presence), r#"{"web":"idle"}"#);
 
     attach(&mut world, 2, shows(Status::Dnd, Platform::Mobile, &["b", "c"]));
-    let presence = told(&mut world).expect("it differs");
+    let presence = published_presence(&mut world).expect("it differs");
     assert_eq!((presence.status, names(&presence)), (Status::Dnd, vec!["a", "b", "c"]));
     assert_eq!(statuses(&presence), r#"{"mobile":"dnd","web":"idle"}"#);
 
     attach(&mut world, 3, shows(Status::Offline, Platform::Desktop, &["hidden"]));
-    assert!(told(&mut world).is_none(), "an invisible session shows nothing");
+    assert!(published_presence(&mut world).is_none(), "an invisible session shows nothing");
     world.relay(ToGuild::Presence { session: session(0, 3), presence: shows(Status::Offline, Platform::Web, &[]) });
-    assert!(told(&mut world).is_none());
+    assert!(published_presence(&mut world).is_none());
     attach(&mut world, 4, shows(Status::Idle, Platform::Web, &[]));
-    assert!(told(&mut world).is_none(), "nothing that was not shown already");
+    assert!(published_presence(&mut world).is_none(), "nothing that was not shown already");
 
     world.relay(ToGuild::Detach { session: session(0, 2) });
-    assert_eq!(told(&mut world).expect("it differs").status, Status::Idle);
+    assert_eq!(published_presence(&mut world).expect("it differs").status, Status::Idle);
     world.relay(ToGuild::Detach { session: session(0, 4) });
-    assert!(told(&mut world).is_none());
+    assert!(published_presence(&mut world).is_none());
     world.relay(ToGuild::Presence { session: session(0, 1), presence: shows(Status::Offline, Platform::Web, &["a"]) });
-    assert_eq!(*told(&mut world).expect("she is gone"), Presence::default());
+    assert_eq!(*published_presence(&mut world).expect("she is gone"), Presence::default());
     world.relay(ToGuild::Detach { session: session(0, 1) });
-    assert!(told(&mut world).is_none(), "gone already");
+    assert!(published_presence(&mut world).is_none(), "gone already");
 }
 
 #[test]
@@ -77,24 +77,24 @@ fn shown_without_a_session() {
     let shown = Arc::new(Presence { status: Status::Online, activities: Vec::new(), client_status });
     let show = |presence: Option<&Arc<Presence>>| Command::ShowPresence(ANA, presence.cloned());
     world.system(show(Some(&shown)));
-    assert_eq!(told(&mut world).as_deref(), Some(&*shown));
+    assert_eq!(published_presence(&mut world).as_deref(), Some(&*shown));
     world.system(show(Some(&shown)));
-    assert!(told(&mut world).is_none());
+    assert!(published_presence(&mut world).is_none());
     assert!(!world.guild.is_idle());
     attach(&mut world, 1, shows(Status::Idle, Platform::Web, &["a"]));
-    let presence = told(&mut world).expect("it differs");
+    let presence = published_presence(&mut world).expect("it differs");
     assert_eq!((presence.status, &*statuses(&presence)), (Status::Online, r#"{"desktop":"online","web":"idle"}"#));
     world.system(show(None));
-    assert_eq!(told(&mut world).expect("it differs").status, Status::Idle);
+    assert_eq!(published_presence(&mut world).expect("it differs").status, Status::Idle);
     world.system(show(Some(&Arc::default())));
-    assert!(told(&mut world).is_none(), "showing offline is showing nothing");
+    assert!(published_presence(&mut world).is_none(), "showing offline is showing nothing");
 
     assert_eq!(world.by(OWNER, show(None)).unwrap_err(), Refusal::MissingPermissions);
-    let nobody = Command::ShowPresence(NOBODY, Some(shown));
-    assert_eq!(world.command(Actor::System, nobody).unwrap_err(), Refusal::UnknownMember);
+    let stranger = Command::ShowPresence(NOBODY, Some(shown));
+    assert_eq!(world.command(Actor::System, stranger).unwrap_err(), Refusal::UnknownMember);
 }
 
-/// What §6.9 says, without keeping anything.
+/// Plain implementation of reference.md §6.9, without state.
 fn naive(
     sessions: &BTreeMap<SessionKey, SessionPresence>,
     shown: Option<&Presence>,
@@ -171,17 +171,17 @@ fn s1_s2_agree_with_a_naive_model() {
                 _ => continue,
             }
             // Exactly the changed presences are published, in their current state.
-            let mut told: BTreeMap<UserId, Presence> = BTreeMap::new();
+            let mut changed: BTreeMap<UserId, Presence> = BTreeMap::new();
             for published in world.events() {
                 let Payload::Presence { user_id, presence } = &published.event.payload else { panic!() };
-                told.insert(*user_id, Presence::clone(presence));
+                changed.insert(*user_id, Presence::clone(presence));
             }
             let mut online = 0;
             for user_id in USERS {
                 let expected = naive(&sessions.entry(user_id).or_default().clone(), shown.get(&user_id), 3);
                 online += u64::from(expected.is_some());
                 let before = last.get(&user_id).cloned();
-                let now = told.get(&user_id).cloned();
+                let now = changed.get(&user_id).cloned();
                 let difference = (before != expected).then(|| expected.clone().unwrap_or_default());
                 assert_eq!(
                     now.filter(|_| before != expected).is_some(),
@@ -189,10 +189,10 @@ fn s1_s2_agree_with_a_naive_model() {
                     "seed {seed} step {step}"
                 );
                 if let Some(difference) = difference {
-                    assert_eq!(told[&user_id], difference, "seed {seed} step {step}");
+                    assert_eq!(changed[&user_id], difference, "seed {seed} step {step}");
                 } else if epoch == epoch_before {
                     // (The ends of several sessions are published one by one.)
-                    assert!(!told.contains_key(&user_id), "seed {seed} step {step}: told without a change");
+                    assert!(!changed.contains_key(&user_id), "seed {seed} step {step}: published without a change");
                 }
                 match expected {
                     Some(expected) => drop(last.insert(user_id, expected)),
@@ -215,13 +215,13 @@ fn only_so_many_sessions_count() {
     attach(&mut world, 2, shows(Status::Idle, Platform::Web, &["2"]));
     world.sent.clear();
     attach(&mut world, 3, shows(Status::Dnd, Platform::Web, &["3"]));
-    assert!(told(&mut world).is_none());
+    assert!(published_presence(&mut world).is_none());
     world.relay(ToGuild::Detach { session: session(0, 1) });
-    assert_eq!(told(&mut world).expect("the third counts now").status, Status::Dnd);
+    assert_eq!(published_presence(&mut world).expect("the third counts now").status, Status::Dnd);
 }
 
 /// Users whose presence each relay received since the last `take`.
-fn told_to(world: &mut World, relay: RelayId) -> Vec<UserId> {
+fn presences_sent_to(world: &mut World, relay: RelayId) -> Vec<UserId> {
     let presences = world.take().into_iter().filter(|(to, _)| *to == relay).filter_map(|(_, message)| match message {
         RelayMessage::Published(published) => match published.event.payload {
             Payload::Presence { user_id, .. } => Some(user_id),
@@ -233,68 +233,68 @@ fn told_to(world: &mut World, relay: RelayId) -> Vec<UserId> {
 }
 
 #[test]
-fn only_relays_that_want_presences_are_told() {
+fn presences_go_only_to_relays_that_want_them() {
     let mut world = World::populated();
     world.relay(ToGuild::WantPresences { relay: P0, all: false });
     world.relay(ToGuild::Subscribe { relay: P1, epoch: 1 });
     let mut next = Status::Idle;
-    let mut told = |world: &mut World, relay| {
+    let mut presences_for = |world: &mut World, relay| {
         next = if next == Status::Idle { Status::Dnd } else { Status::Idle };
         world.sent.clear();
         for (slot, user_id) in [(1, ANA), (2, BOB)] {
             world.attach(session(0, slot), user_id, next);
         }
-        told_to(world, relay)
+        presences_sent_to(world, relay)
     };
-    assert_eq!(told(&mut world, P1), []);
-    assert_eq!(told(&mut world, P0), []);
+    assert_eq!(presences_for(&mut world, P1), []);
+    assert_eq!(presences_for(&mut world, P0), []);
     world.relay(ToGuild::WatchMembers { relay: P1, added: vec![ANA, EVE], removed: vec![] });
     world.relay(ToGuild::WatchMembers { relay: relay(7), added: vec![ANA], removed: vec![] });
-    assert_eq!(told(&mut world, P1), [ANA]);
-    assert_eq!(told(&mut world, P0), []);
+    assert_eq!(presences_for(&mut world, P1), [ANA]);
+    assert_eq!(presences_for(&mut world, P0), []);
     world.relay(ToGuild::WatchMembers { relay: P1, added: vec![BOB], removed: vec![ANA] });
-    assert_eq!(told(&mut world, P1), [BOB]);
+    assert_eq!(presences_for(&mut world, P1), [BOB]);
     world.relay(ToGuild::WantPresences { relay: P1, all: true });
-    assert_eq!(told(&mut world, P1), [ANA, BOB], "once each");
+    assert_eq!(presences_for(&mut world, P1), [ANA, BOB], "once each");
     world.relay(ToGuild::WantPresences { relay: P1, all: false });
-    assert_eq!(told(&mut world, P1), [BOB]);
-    // Another incarnation has to say it again.
+    assert_eq!(presences_for(&mut world, P1), [BOB]);
+    // A restarted relay has to send its interests again.
     world.relay(ToGuild::Subscribe { relay: P1, epoch: 2 });
-    assert_eq!(told(&mut world, P1), []);
+    assert_eq!(presences_for(&mut world, P1), []);
 }
 
 #[test]
-fn who_was_given_all_presences_misses_none_after_that() {
+fn a_session_with_all_presences_misses_no_later_change() {
     let mut world = World::populated();
     world.relay(ToGuild::Subscribe { relay: P1, epoch: 1 });
     let all = MembersWanted::ByThreshold { large_threshold: 50 };
     let (reader, again) = (session(1, 1), session(1, 2));
     world.attach_as(reader, EVE, shows(Status::Offline, Platform::Web, &[]), AccountKind::Bot, all);
     world.sent.clear();
-    // The relay has yet to see that view, and to say that somebody there wants presences.
+    // The relay has not yet received that view, and has not requested presences.
     world.attach(session(0, 1), ANA, Status::Idle);
-    assert_eq!(told_to(&mut world, P1), [ANA]);
-    // The word that nobody wants them crosses the next one who does.
+    assert_eq!(presences_sent_to(&mut world, P1), [ANA]);
+    // The relay's cancellation crosses the attach of another session with all presences.
     world.attach_as(again, EVE, shows(Status::Offline, Platform::Web, &[]), AccountKind::Bot, all);
     world.relay(ToGuild::Detach { session: reader });
     world.relay(ToGuild::WantPresences { relay: P1, all: false });
     world.sent.clear();
     world.attach(session(0, 1), ANA, Status::Dnd);
-    assert_eq!(told_to(&mut world, P1), [ANA]);
+    assert_eq!(presences_sent_to(&mut world, P1), [ANA]);
     world.relay(ToGuild::Detach { session: again });
     world.sent.clear();
     world.attach(session(0, 1), ANA, Status::Idle);
-    assert_eq!(told_to(&mut world, P1), []);
+    assert_eq!(presences_sent_to(&mut world, P1), []);
 }
 
 #[test]
-fn who_asks_is_told_what_members_show_now() {
+fn a_request_for_presences_is_answered_with_the_current_ones() {
     let mut world = World::populated();
     world.attach(session(0, 1), ANA, Status::Idle);
     world.attach(session(0, 2), EVE, Status::Offline);
     world.sent.clear();
     world.relay(ToGuild::RequestPresences { session: session(0, 2), user_ids: vec![ANA, NOBODY, BOB] });
-    let told: Vec<_> = world
+    let presences: Vec<_> = world
         .take()
         .into_iter()
         .map(|(to, message)| match message {
@@ -308,8 +308,8 @@ fn who_asks_is_told_what_members_show_now() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(told, [(ANA, Status::Idle), (BOB, Status::Offline)]);
-    // The question of somebody who was thrown out may come late.
+    assert_eq!(presences, [(ANA, Status::Idle), (BOB, Status::Offline)]);
+    // The request of a removed member may arrive late.
     world.system(Command::RemoveMember(EVE));
     world.sent.clear();
     world.relay(ToGuild::RequestPresences { session: session(0, 2), user_ids: vec![ANA, EVE] });
@@ -323,12 +323,12 @@ fn s6_what_is_shown_of_one_user_is_bounded() {
     let mut largest = 0;
     for slot in 1..=16 {
         attach(&mut world, slot, shows(Status::Online, Platform::Web, &[&long, &long]));
-        if let Some(presence) = told(&mut world) {
+        if let Some(presence) = published_presence(&mut world) {
             largest = largest.max(serde_json::to_string(&presence.activities).expect("it encodes").len());
         }
     }
     assert!((6 << 10..=8 << 10).contains(&largest), "{largest} bytes of 61,000");
     world.relay(ToGuild::Presence { session: session(0, 1), presence: shows(Status::Online, Platform::Web, &["go"]) });
-    let presence = told(&mut world).expect("it differs");
+    let presence = published_presence(&mut world).expect("it differs");
     assert_eq!((names(&presence)[0], presence.activities.len()), ("go", 5));
 }

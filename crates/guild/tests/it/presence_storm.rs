@@ -24,8 +24,8 @@ fn show(world: &mut World, slot: u64, status: Status) {
 }
 
 /// Presences that the first relay received; its other messages must be attaches.
-fn told(world: &mut World) -> Vec<(UserId, Status)> {
-    let told = world.take().into_iter().filter_map(|(_, message)| match message {
+fn published(world: &mut World) -> Vec<(UserId, Status)> {
+    let presences = world.take().into_iter().filter_map(|(_, message)| match message {
         RelayMessage::Published(published) => match &published.event.payload {
             Payload::Presence { user_id, presence } => Some((*user_id, presence.status)),
             other => panic!("{other:?}"),
@@ -33,23 +33,23 @@ fn told(world: &mut World) -> Vec<(UserId, Status)> {
         RelayMessage::Attached { .. } => None,
         other => panic!("{other:?}"),
     });
-    told.collect()
+    presences.collect()
 }
 
 #[test]
-fn a_whole_guild_that_comes_online_is_told_of_at_the_rate() {
+fn a_guild_that_comes_online_is_published_at_the_rate() {
     let mut world = world(100, 20, 65_536, 500);
     for n in 1..=500 {
         world.attach(session(0, n as u32), extra(n), Status::Online);
     }
-    assert_eq!(told(&mut world).len(), 20);
+    assert_eq!(published(&mut world).len(), 20);
     // Some change again before it is their turn; some go as if they had never come.
     (400..=450).for_each(|n| show(&mut world, n, Status::Dnd));
     (451..=500).for_each(|n| show(&mut world, n, Status::Offline));
-    assert!(told(&mut world).is_empty());
+    assert!(published(&mut world).is_empty());
     let (began, mut all) = (world.now.instant, Vec::new());
     while world.tick() {
-        all.extend(told(&mut world));
+        all.extend(published(&mut world));
         let passed_ms = world.now.instant.ms_since(began);
         assert!(all.len() as u64 <= passed_ms / 10 + 1, "{} in {passed_ms} ms", all.len());
     }
@@ -59,19 +59,19 @@ fn a_whole_guild_that_comes_online_is_told_of_at_the_rate() {
 }
 
 #[test]
-fn changes_that_nobody_watches_cost_nothing() {
+fn changes_without_watchers_cost_no_tokens() {
     let mut world = world(1, 1, 65_536, 200);
     world.relay(ToGuild::WantPresences { relay: P0, all: false });
     world.relay(ToGuild::WatchMembers { relay: P0, added: vec![extra(200)], removed: vec![] });
     for n in 1..=200 {
         world.attach(session(0, n as u32), extra(n), Status::Online);
     }
-    assert_eq!(told(&mut world), [(extra(200), Status::Online)], "it had the whole rate for itself");
-    assert!(!world.tick(), "nobody waits");
+    assert_eq!(published(&mut world), [(extra(200), Status::Online)], "it had the whole rate for itself");
+    assert!(!world.tick(), "the queue is empty");
 }
 
 #[test]
-fn who_leaves_while_they_wait_is_not_told_of() {
+fn a_member_who_leaves_while_queued_is_not_published() {
     let mut world = world(1, 1, 65_536, 3);
     for n in 1..=3 {
         world.attach(session(0, n as u32), extra(n), Status::Online);
@@ -80,7 +80,7 @@ fn who_leaves_while_they_wait_is_not_told_of() {
     world.system(Command::RemoveMember(extra(2)));
     assert_eq!(world.event_names(), [EventName::GuildMemberRemove]);
     world.rest();
-    assert_eq!(told(&mut world), [(extra(3), Status::Online)]);
+    assert_eq!(published(&mut world), [(extra(3), Status::Online)]);
 }
 
 /// Presences known to a relay, for the users that the guild promises to keep current.
@@ -117,7 +117,7 @@ fn s3_whoever_watches_ends_with_the_newest() {
             let n = 1 + rng.below(USERS);
             match rng.below(20) {
                 0 => {
-                    // A bot that is given everybody, and told everything from then on.
+                    // A bot that receives all members, and all presences from then on.
                     slot += 1;
                     let all = MembersWanted::ByThreshold { large_threshold: 50 };
                     let key = session(partition, slot);
@@ -181,7 +181,7 @@ fn follow(world: &mut World, mirrors: &mut BTreeMap<RelayId, Mirror>) {
                     mirror.known.insert(entry.member.user.id, status);
                 }
             }
-            RelayMessage::Snapshot { reset, .. } => assert!(!reset, "nobody is cut for the rate"),
+            RelayMessage::Snapshot { reset, .. } => assert!(!reset, "the rate cuts no relay's stream"),
             other => panic!("{other:?}"),
         }
     }

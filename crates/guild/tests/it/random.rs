@@ -182,7 +182,7 @@ impl Walk {
 
     fn take_answers(&mut self) {
         for (id, answer) in std::mem::take(&mut self.world.answers) {
-            let command = self.later.remove(&id).expect("somebody waits for it");
+            let command = self.later.remove(&id).expect("a command waits for it");
             assert!(!matches!(answer, Ok(Reply::Message(_))), "messages are answered at once");
             self.check_reply(Actor::System, &command, answer);
         }
@@ -207,7 +207,7 @@ impl Walk {
     /// Lets everything that is under way end.
     pub fn run_until_idle(&mut self) {
         for round in 0.. {
-            assert!(round < 10_000, "commands ask for messages without end");
+            assert!(round < 10_000, "commands request messages without end");
             if self.waiting.is_empty() {
                 break;
             }
@@ -245,7 +245,7 @@ impl Walk {
             0..=9 => {
                 let command = self.any_command();
                 let actor = match command {
-                    // The system is nobody.
+                    // The system has no account.
                     Command::CreateMessage(..) | Command::AddReaction(..) | Command::StartTyping(_) => {
                         Actor::User(self.user())
                     }

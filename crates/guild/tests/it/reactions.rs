@@ -65,7 +65,7 @@ impl Scene {
 }
 
 #[test]
-fn a_reply_counts_and_knows_who_is_asking() {
+fn counts_and_me_are_those_of_the_actor() {
     let mut scene = Scene::new();
     scene.add(BOB, &unicode("🔥")).expect("he may");
     scene.add(BOB, &unicode("👍")).expect("he may");
@@ -135,7 +135,7 @@ fn moderators_clear() {
 }
 
 #[test]
-fn who_may_and_how_many() {
+fn permissions_and_limits_of_reactions() {
     let mut scene = Scene::new();
     let (channel, id) = scene.key;
     for name in ["1️⃣", "2️⃣", "3️⃣"] {

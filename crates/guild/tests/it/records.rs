@@ -73,7 +73,7 @@ fn g3_applying_the_writes_and_loading_gives_the_same_state() {
     println!("{done} done, {refused} refused");
 }
 
-/// Both guilds say of every message what the store says; an edit that changes nothing reads it.
+/// Both guilds return every message as the store has it; an edit that changes nothing reads it.
 fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
     let now = walk.world.now;
     for (channel, id) in walk.messages.clone() {
@@ -96,7 +96,7 @@ fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
                     other => panic!("{other:?}"),
                 }
                 rounds += 1;
-                assert!(rounds < 4, "it asks again for what it was given");
+                assert!(rounds < 4, "it requests again a message that it received");
             };
             let expected = expected.as_ref().map(|record| (record.message.clone(), counted(record, Actor::System)));
             assert_eq!(got, expected);
@@ -104,12 +104,12 @@ fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
     }
 }
 
-/// What somebody who sees everything knows, from one view and the events after it.
+/// Replica of an observer with all permissions, from one view and the events after it.
 #[derive(Debug, PartialEq)]
 struct Mirror {
     members: BTreeMap<UserId, Arc<Member>>,
     presences: BTreeMap<UserId, Presence>,
-    /// By what events tell, and by their effects.
+    /// From the events, and from their replica updates.
     voice: [BTreeMap<UserId, VoiceState>; 2],
     newest: [BTreeMap<ChannelId, MessageId>; 2],
     /// Voice members as events describe them.
@@ -119,7 +119,7 @@ struct Mirror {
 impl Mirror {
     fn of(walk: &mut Walk) -> Self {
         let (replica, view) = walk.fresh_view();
-        let (table, _) = view.members.expect("it was asked for");
+        let (table, _) = view.members.expect("the session requested it");
         Self {
             members: table.iter().map(|entry| (entry.member.user.id, entry.member.clone())).collect(),
             presences: table

@@ -135,7 +135,8 @@ fn p3_an_attach_stands_where_its_view_begins() {
     let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
     world.attach_as(session(0, 2), EVE, presence(Status::Idle), AccountKind::Bot, wanted);
     let views = world.views();
-    let (table, threshold) = views[0].1.as_ref().and_then(|view| view.members.clone()).expect("it was asked for");
+    let (table, threshold) =
+        views[0].1.as_ref().and_then(|view| view.members.clone()).expect("the session requested it");
     assert_eq!((table.len(), threshold), (4, 50));
     let shown = |user_id| table.entry(user_id).and_then(|entry| entry.presence.as_ref()).map(|shown| shown.status);
     assert_eq!([shown(ANA), shown(EVE), shown(BOB)], [Some(Status::Dnd), Some(Status::Idle), None]);
@@ -178,7 +179,7 @@ fn l1_a_lost_relay_starts_again() {
     assert_eq!(kinds(&mut world, P1), ["reset"]);
     world.say(ANA, channel, "heard");
     assert_eq!(kinds(&mut world, P1), ["MESSAGE_CREATE"]);
-    // The session asks again and is answered; it did not count twice.
+    // The session attaches again and is answered; it does not count twice.
     world.attach(session(1, 2), BOB, Status::Online);
     assert_eq!(kinds(&mut world, P1), ["attached"]);
     world.relay(ToGuild::Detach { session: session(1, 2) });
@@ -202,7 +203,7 @@ fn a_loss_drops_what_was_not_polled() {
     }
     world.subscribe(P1, 1);
     world.sent.clear();
-    // The driver polls one message, cannot deliver it, and says so before it polls on.
+    // The driver polls one message, cannot deliver it, and reports that before it polls on.
     world.guild.handle_command(world.now, Actor::System, &Command::DeleteChannel(channel));
     let mut lost = 0;
     let mut kept = 0;
@@ -230,12 +231,12 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     world.attach(session(0, 1), ANA, Status::Online);
     world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
     world.sent.clear();
-    world.by(ANA, Command::RemoveMember(ANA)).expect("everybody may leave");
+    world.by(ANA, Command::RemoveMember(ANA)).expect("every member may leave");
     let events = world.events();
     let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
     assert_eq!(names, [EventName::VoiceStateUpdate, EventName::GuildMemberRemove]);
     assert!(matches!(events[1].replica_update, ReplicaUpdate::Member(user_id, None) if user_id == ANA));
-    // The session does not count any more, whatever its relay says of it.
+    // Messages of the relay about the removed session have no effect.
     world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
     world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
     assert!(world.take().is_empty());
@@ -258,7 +259,7 @@ fn d2_whoever_goes_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_deleted_guild_has_nobody() {
+fn a_deleted_guild_has_no_members() {
     let mut world = World::populated();
     let channel = world.text_channel();
     world.attach(session(0, 1), ANA, Status::Online);

@@ -68,7 +68,7 @@ fn whole(world: &mut World) -> Option<usize> {
 }
 
 #[test]
-fn a2_who_may_list_members() {
+fn a2_only_moderators_and_bots_list_all_members() {
     let mut world = World::populated();
     attach(&mut world, 1, ANA, AccountKind::Bot);
     attach(&mut world, 2, BOB, AccountKind::User);
@@ -76,7 +76,7 @@ fn a2_who_may_list_members() {
     let check = |world: &mut World, slot, expected: Option<usize>| {
         ask(world, slot, MemberQuery::All);
         assert_eq!(whole(world), expected);
-        // These are for everybody.
+        // Without permissions.
         ask_recent(world, slot, "", None);
         assert_eq!(found(world).0.len(), 4);
         ask(world, slot, MemberQuery::Ids(vec![ANA, NOBODY, OWNER]));
@@ -117,7 +117,7 @@ fn recent_members_are_paged_through() {
         ask_recent(&mut world, 1, "", after);
         found(&mut world).0
     };
-    // The newest, but within a page they ascend: clients ask on from the first.
+    // The newest, but ascending within a page: clients request the next page from the first.
     assert_eq!(page(None), [OWNER, ANA, BOB, EVE]);
     assert_eq!(page(Some(BOB)), [OWNER, ANA]);
     assert!(page(Some(OWNER)).is_empty());
@@ -125,7 +125,7 @@ fn recent_members_are_paged_through() {
 }
 
 #[test]
-fn a1_no_answer_is_older_than_what_was_told() {
+fn a1_no_answer_is_older_than_a_published_event() {
     let mut world = World::populated();
     attach(&mut world, 1, OWNER, AccountKind::Bot);
     ask(&mut world, 1, prefix("user10", 100));
@@ -156,7 +156,7 @@ fn counted(world: &mut World, session: SessionKey, channel_id: ChannelId) -> Opt
     world.sent.clear();
     world.relay(ToGuild::CountMembers { session, channel_id });
     world.rest();
-    let mut told = world.take().into_iter().filter_map(|(_, message)| match message {
+    let mut counts = world.take().into_iter().filter_map(|(_, message)| match message {
         RelayMessage::Direct { session: to, event } => {
             assert_eq!((to, event.name.as_str()), (session, "CHANNEL_MEMBER_COUNT_UPDATE"));
             match event.payload {
@@ -169,11 +169,11 @@ fn counted(world: &mut World, session: SessionKey, channel_id: ChannelId) -> Opt
         }
         _ => None,
     });
-    told.next()
+    counts.next()
 }
 
 #[test]
-fn an_audience_is_counted_for_those_who_are_in_it() {
+fn an_audience_is_counted_for_its_viewers_only() {
     let mut world = World::populated();
     let (open, hidden) = (world.text_channel(), world.text_channel());
     world.system(Command::PutOverwrite(hidden, deny_everyone(Permissions::VIEW_CHANNEL)));
@@ -244,7 +244,7 @@ fn q1_a_job_that_is_lost_is_answered() {
 }
 
 #[test]
-fn jobs_are_bounded_and_nobody_takes_all_places() {
+fn jobs_are_bounded_in_total_and_per_user() {
     let limits =
         GuildLimits { jobs_running_max: 2, jobs_waiting_max: 6, jobs_per_user_max: 3, ..GuildLimits::default() };
     let mut world = World::with_limits(limits);

@@ -252,10 +252,10 @@ impl Lab {
     fn messages(&mut self) {
         let message = self.owner(Command::CreateMessage(CHANNEL, Box::new(text("@everyone hello"))));
         let message = message_id(&message);
-        // Everybody says something at once; then all those waits end.
+        // All members send a message at once; then their slow mode ends.
         for n in 1..self.one_in(20) {
-            let said = Command::CreateMessage(CHANNEL, Box::new(text("hello")));
-            self.command(Actor::User(member(n)), said);
+            let create = Command::CreateMessage(CHANNEL, Box::new(text("hello")));
+            self.command(Actor::User(member(n)), create);
             // As drivers do: a commit takes what came while the last one ran.
             if n % 50 == 0 {
                 self.commit();
@@ -266,16 +266,16 @@ impl Lab {
         self.rest();
         let emoji = ReactionEmoji { id: None, name: "🦀".to_owned() };
         let patch = MessagePatch { content: Some("hello <@8>".to_owned()), ..MessagePatch::default() };
-        let said = self.owner(Command::CreateMessage(CHANNEL, Box::new(text("@here"))));
-        let said = message_id(&said);
+        let reply = self.owner(Command::CreateMessage(CHANNEL, Box::new(text("@here"))));
+        let here = message_id(&reply);
         self.guild.handle_message_loaded(CHANNEL, message, None);
         for command in [
-            Command::EditMessage(CHANNEL, said, Box::new(patch)),
-            Command::AddReaction(CHANNEL, said, emoji.clone()),
-            Command::RemoveReaction(CHANNEL, said, emoji.clone(), OWNER),
-            Command::AddReaction(CHANNEL, said, emoji),
-            Command::ClearReactions(CHANNEL, said, None),
-            Command::DeleteMessage(CHANNEL, said),
+            Command::EditMessage(CHANNEL, here, Box::new(patch)),
+            Command::AddReaction(CHANNEL, here, emoji.clone()),
+            Command::RemoveReaction(CHANNEL, here, emoji.clone(), OWNER),
+            Command::AddReaction(CHANNEL, here, emoji),
+            Command::ClearReactions(CHANNEL, here, None),
+            Command::DeleteMessage(CHANNEL, here),
             Command::StartTyping(CHANNEL),
         ] {
             self.owner(command);
@@ -292,7 +292,7 @@ impl Lab {
         }
         let joined = stranger(1 << 20);
         let new = NewInvite { code: InviteCode::new(5), max_age_s: 0, max_uses: 0, temporary: true, is_unique: true };
-        let said = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(text("pin this")))));
+        let message = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(text("pin this")))));
         let webhook = NewWebhook { id: None, name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
         let webhook = match self.owner(Command::CreateWebhook(CHANNEL, Box::new(webhook))) {
             Outcome::Reply(Ok(Reply::Webhook(webhook))) => webhook.id,
@@ -311,13 +311,13 @@ impl Lab {
             Command::AcceptInvite(InviteCode::new(5), joined.clone()),
             Command::Ban(Box::new(NewBan { user: joined, reason: None, delete_message_s: 0 })),
             Command::DeleteInvite(InviteCode::new(5)),
-            Command::Pin(CHANNEL, said),
+            Command::Pin(CHANNEL, message),
             Command::ListPins(CHANNEL),
-            Command::Unpin(CHANNEL, said),
+            Command::Unpin(CHANNEL, message),
             Command::ListWebhooks(None),
             Command::ExecuteWebhook(webhook, token.clone(), Box::new(post)),
             Command::DeleteWebhook(webhook, token),
-            Command::DeleteMessages(CHANNEL, vec![said]),
+            Command::DeleteMessages(CHANNEL, vec![message]),
         ] {
             self.owner(command);
         }
@@ -353,18 +353,18 @@ impl Lab {
         }
     }
 
-    /// Messages that many reacted to: changed, said again, loaded twice, deleted, pushed out of the cache.
+    /// Messages with many reactions: edited, sent again, loaded twice, deleted, evicted from the cache.
     fn reactions(&mut self) {
         let emoji = ReactionEmoji { id: None, name: "🦀".to_owned() };
         let nonce = Some(Nonce::Number(1));
         let new = NewMessage { nonce, enforce_nonce: true, ..text("react to this") };
-        let [said, deleted] = [0, 1].map(|n| {
+        let [message, deleted] = [0, 1].map(|n| {
             let new = if n == 0 { new.clone() } else { text("and to this") };
             message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(new))))
         });
         for n in 0..self.one_in(20) {
             let who = Actor::User(member(n));
-            self.command(who, Command::AddReaction(CHANNEL, said, emoji.clone()));
+            self.command(who, Command::AddReaction(CHANNEL, message, emoji.clone()));
             self.command(who, Command::AddReaction(CHANNEL, deleted, emoji.clone()));
             if n % 50 == 0 {
                 self.commit();
@@ -374,9 +374,9 @@ impl Lab {
             let patch = MessagePatch { content: Some(content.to_owned()), ..MessagePatch::default() };
             Command::EditMessage(CHANNEL, id, Box::new(patch))
         };
-        self.owner(edit(said, "do"));
+        self.owner(edit(message, "do"));
         let again = self.owner(Command::CreateMessage(CHANNEL, Box::new(new)));
-        assert_eq!(message_id(&again), said, "its nonce is known");
+        assert_eq!(message_id(&again), message, "its nonce is known");
         self.owner(Command::DeleteMessage(CHANNEL, deleted));
         let old = MessageId::new(1);
         self.load(old, emoji);
@@ -388,13 +388,13 @@ impl Lab {
             }
         }
         self.commit();
-        let outcome = self.guild.handle_command(self.now, Actor::System, &edit(said, "who knows"));
+        let outcome = self.guild.handle_command(self.now, Actor::System, &edit(message, "who knows"));
         assert!(matches!(outcome, Outcome::NeedsMessage(..)), "it was pushed out: {outcome:?}");
-        self.guild.handle_message_load_failed(CHANNEL, said);
+        self.guild.handle_message_load_failed(CHANNEL, message);
         self.rest();
     }
 
-    /// The store knows a message that everybody reacted to.
+    /// Loads a message to which all members reacted.
     fn load(&mut self, id: MessageId, emoji: ReactionEmoji) {
         let message =
             Message { content: "everybody liked this".to_owned(), ..Message::new(id, CHANNEL, GUILD, user(OWNER)) };
@@ -506,7 +506,7 @@ impl Lab {
                 self.system(Command::ShowVoice(member(n), Some(CROWDED)));
             }
         }
-        // What they may do changes for everybody in voice.
+        // Permissions change for all users in voice.
         self.owner(Command::PutOverwrite(CROWDED, deny_everyone(Permissions::SPEAK)));
         self.some_slices();
         self.attach(0, 1, MembersWanted::OwnAndVoice);

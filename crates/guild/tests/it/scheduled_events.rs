@@ -187,7 +187,7 @@ fn n2_a_change_leaves_an_event_that_can_take_place() {
     assert_eq!(scene.change(&open, back), refused("scheduled_end_time"));
     let back = scene.change(&moved, back).expect("it can take place");
     assert_eq!(back.entity_metadata, Some(json!({"location": "x"})));
-    // Time passes: what was right stays, and other fields change.
+    // An hour later the start has passed: it stays valid, and other fields can change.
     scene.world.pass_ms(90 * 60_000);
     let named = scene.change(&back, |content| content.name = "feast".to_owned()).expect("its start has passed");
     assert_eq!(named.name, "feast");

@@ -25,7 +25,7 @@ fn check_structure(published: &Published) {
             assert!(!structure.channels.contains_key(&channel.id));
         }
         Payload::Channel(channel) => assert_eq!(&structure.channels[&channel.id], channel),
-        Payload::Guild(told) => assert_eq!(told.guild, structure.guild),
+        Payload::Guild(published) => assert_eq!(published.guild, structure.guild),
         other => panic!("{other:?}"),
     }
 }
@@ -146,7 +146,7 @@ fn roles() {
     world.system(Command::UpdateRole(GUILD.cast(), Box::new(everyone)));
     let stored = &world.store.roles[&GUILD.cast()];
     assert_eq!((&*stored.name, stored.position, stored.mentionable), ("@everyone", 0, false));
-    // MANAGE_ROLES for everybody is for nobody: they have no role to be above.
+    // MANAGE_ROLES of `@everyone` has no effect: members without a role are above no role.
     world.everyone(Permissions::VIEW_CHANNEL | Permissions::MANAGE_ROLES);
     let got = world.by(ANA, Command::UpdateRole(GUILD.cast(), Box::new(permissions(Permissions::VIEW_CHANNEL))));
     assert_eq!(got.unwrap_err(), Refusal::MissingPermissions);
@@ -192,7 +192,7 @@ fn e3_only_the_permissions_of_everyone_differ() {
     world.by(OWNER, Command::UpdateRole(GUILD.cast(), Box::new(mixed))).expect("she may");
     let plain = Role { permissions: Permissions::VIEW_CHANNEL, ..before.clone() };
     assert_eq!(everyone(&world), plain);
-    // A backend changes no more of it, one by one or together.
+    // A backend can change no other field of it, alone or in a batch.
     let looks = Role { color: 255, hoist: true, mentionable: true, ..role(GUILD.cast(), Permissions::NONE, 9) };
     let bare = Role { permissions: Permissions::NONE, ..before };
     world.backend(BackendCommand::PutRole(Box::new(looks.clone()), None)).expect("it may");
@@ -254,10 +254,10 @@ fn channels() {
     assert_eq!(world.by(ANA, update(text.id)).unwrap_err(), Refusal::MissingPermissions);
     assert_eq!(world.by(BOB, update(hidden)).unwrap_err(), Refusal::MissingAccess);
     assert_eq!(world.by(BOB, update(ChannelId::new(5))).unwrap_err(), Refusal::UnknownChannel);
-    let said = world.say(ANA, text.id, "x");
+    let message = world.say(ANA, text.id, "x");
     world.sent.clear();
     let Ok(Reply::Channel(updated)) = world.by(BOB, update(text.id)) else { panic!() };
-    assert_eq!((&*updated.name, updated.parent_id, updated.last_message_id), ("n", Some(category), Some(said)));
+    assert_eq!((&*updated.name, updated.parent_id, updated.last_message_id), ("n", Some(category), Some(message)));
     check_structure(&world.only_event(EventName::ChannelUpdate));
     world.by(BOB, update(text.id)).expect("he may");
     assert!(world.events().is_empty(), "nothing is new");
@@ -271,7 +271,7 @@ fn deleting_channels() {
     let mut world = World::populated();
     let category = world.channel(new_channel("category", ChannelType::Category));
     let (one, two) = (world.channel(child(category)), world.channel(child(category)));
-    let (said, other) = (world.say(ANA, one, "x"), world.say(ANA, two, "x"));
+    let (message, other) = (world.say(ANA, one, "x"), world.say(ANA, two, "x"));
     world.grant(BOB, Permissions::MANAGE_CHANNELS, 1);
     world.sent.clear();
     assert_eq!(world.by(ANA, Command::DeleteChannel(category)).unwrap_err(), Refusal::MissingPermissions);
@@ -288,12 +288,12 @@ fn deleting_channels() {
         })
         .collect();
     assert!(orphans.iter().all(|channel| channel.parent_id.is_none()));
-    assert_eq!(orphans.iter().map(|channel| channel.last_message_id).collect::<Vec<_>>(), [Some(said), Some(other)]);
+    assert_eq!(orphans.iter().map(|channel| channel.last_message_id).collect::<Vec<_>>(), [Some(message), Some(other)]);
     assert!(world.store.channels.values().all(|channel| channel.parent_id.is_none()));
 
     let Ok(Reply::Channel(gone)) = world.by(BOB, Command::DeleteChannel(one)) else { panic!() };
-    assert_eq!(gone.last_message_id, Some(said));
-    assert_eq!(world.by(ANA, Command::DeleteMessage(one, said)).unwrap_err(), Refusal::UnknownChannel);
+    assert_eq!(gone.last_message_id, Some(message));
+    assert_eq!(world.by(ANA, Command::DeleteMessage(one, message)).unwrap_err(), Refusal::UnknownChannel);
     let Reply::Guild(reply) = world.system(Command::ReadGuild) else { panic!() };
     assert_eq!(reply.last_message_ids.keys().copied().collect::<Vec<_>>(), [two]);
     assert_eq!(world.loads, 0);

@@ -41,7 +41,7 @@ fn stored(world: &World) -> Vec<UserId> {
 }
 
 #[test]
-fn t1_who_has_gone_for_a_while_is_a_member_no_more() {
+fn t1_a_temporary_member_is_removed_after_its_absence() {
     let mut world = world(GuildLimits::default());
     accept(&mut world, ANA);
     assert_eq!(stored(&world), [ANA]);
@@ -72,7 +72,7 @@ fn t1_who_has_gone_for_a_while_is_a_member_no_more() {
 }
 
 #[test]
-fn t1_who_has_a_role_stays_for_good() {
+fn t1_a_temporary_member_with_a_role_stays() {
     let mut world = world(GuildLimits::default());
     accept(&mut world, ANA);
     world.attach(session(0, 1), ANA, Status::Online);
@@ -88,7 +88,7 @@ fn t1_who_has_a_role_stays_for_good() {
 }
 
 #[test]
-fn who_goes_by_themselves_is_forgotten() {
+fn a_temporary_member_who_leaves_and_joins_again_is_permanent() {
     let mut world = world(GuildLimits::default());
     accept(&mut world, ANA);
     world.attach(session(0, 1), ANA, Status::Online);
@@ -97,7 +97,7 @@ fn who_goes_by_themselves_is_forgotten() {
     assert!(stored(&world).is_empty());
     world.join(ANA);
     timer_after(&mut world, 10 * AWAY_MS);
-    assert!(is_member(&mut world, ANA), "this time nobody said it was for a while");
+    assert!(is_member(&mut world, ANA), "the second membership is not temporary");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn t2_it_outlives_the_node() {
     guests.iter().for_each(|id| accept(&mut world, *id));
     world.guild = Guild::load(world.store.record(), GuildLimits::default(), 3);
     world.subscribe(P0, 7);
-    // The first timer says when; they are looked at in slices.
+    // The first timer sets their deadlines; the guild checks them in steps.
     world.rest();
     world.attach(session(0, 1), guests[7], Status::Online);
     timer_after(&mut world, LOADED_MS - 1_000);

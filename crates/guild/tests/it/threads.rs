@@ -41,7 +41,7 @@ fn is_archived(channel: &Channel) -> bool {
     channel.thread.as_ref().is_some_and(|thread| thread.archived)
 }
 
-/// Those that were closed since this was last asked.
+/// Threads that were archived since the last call.
 fn closed(world: &mut World) -> Vec<ChannelId> {
     let of = |published: &std::sync::Arc<Published>| match &published.event.payload {
         Payload::Resource(resource) if published.event.name == EventName::ThreadUpdate => match &**resource {
@@ -62,7 +62,7 @@ fn run_due(world: &mut World) {
     }
 }
 
-fn said(world: &mut World) -> Vec<Message> {
+fn messages_created(world: &mut World) -> Vec<Message> {
     let events = world.events();
     let created = events.iter().filter(|published| published.event.name == EventName::MessageCreate);
     created.map(|published| message_of(published).clone()).collect()
@@ -75,7 +75,7 @@ fn one_begun_from_a_message_begins_with_it() {
     let message = world.say(ANA, parent, "look");
     world.sent.clear();
     let thread = begin(&mut world, parent, Some(message));
-    let [starter] = &said(&mut world)[..] else { panic!("one message") };
+    let [starter] = &messages_created(&mut world)[..] else { panic!("one message") };
     assert_eq!((starter.kind, starter.channel_id, starter.author.id), (21, thread, ANA));
     assert_eq!(starter.answers(), Some((parent, message)));
     assert_eq!(counts(&mut world, thread), (0, 0), "the starter message does not count");
@@ -87,14 +87,14 @@ fn one_begun_from_nothing_is_announced_in_the_channel() {
     let parent = world.text_channel();
     world.sent.clear();
     let thread = begin(&mut world, parent, None);
-    let [note] = &said(&mut world)[..] else { panic!("one message") };
+    let [note] = &messages_created(&mut world)[..] else { panic!("one message") };
     assert_eq!((note.kind, note.channel_id, note.content.as_str()), (18, parent, "a thread"));
     let reference = note.message_reference.unwrap();
     assert_eq!((reference.channel_id, reference.message_id.get()), (thread, 0));
     // A private thread publishes no notice.
     let new = NewThread { name: "secret".to_owned(), kind: Some(ChannelType::PrivateThread), ..NewThread::default() };
     world.by(OWNER, Command::CreateThread(parent, Box::new(new))).unwrap();
-    assert!(said(&mut world).is_empty());
+    assert!(messages_created(&mut world).is_empty());
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn messages_that_are_deleted_count_no_more_but_were_sent() {
 }
 
 #[test]
-fn a1_they_are_closed_when_nothing_was_said_for_so_long_and_not_before() {
+fn a1_threads_are_archived_after_their_inactivity_and_not_before() {
     let mut world = World::populated();
     let parent = world.text_channel();
     let (quiet, busy) = (begin(&mut world, parent, None), begin(&mut world, parent, None));
@@ -191,7 +191,7 @@ fn begin_by(world: &mut World, by: UserId, parent: ChannelId, kind: ChannelType,
 }
 
 #[test]
-fn whom_a_message_mentions_joins_before_it_is_told() {
+fn mentioned_users_join_the_thread_before_the_message_is_published() {
     for kind in [ChannelType::PublicThread, ChannelType::PrivateThread] {
         let mut world = World::populated();
         let parent = world.text_channel();
@@ -205,16 +205,16 @@ fn whom_a_message_mentions_joins_before_it_is_told() {
             "{kind:?}"
         );
         assert_eq!(members(&mut world, thread), [ANA, BOB]);
-        // Nobody joins again, nor is anybody told twice.
+        // A second mention adds no members and publishes no event.
         world.sent.clear();
         world.say(ANA, thread, &format!("<@{BOB}>"));
         assert_eq!(world.event_names(), [EventName::MessageCreate]);
-        // Who left is not brought back by a change of something else, but by another mention.
-        let said = world.say(ANA, thread, &format!("<@{BOB}>"));
+        // A user who left joins again by a new mention, not by another edit.
+        let mention = world.say(ANA, thread, &format!("<@{BOB}>"));
         world.by(BOB, Command::RemoveThreadMember(thread, BOB)).expect("he may leave");
         let edit = |content: String| {
             let patch = MessagePatch { content: Some(content), ..MessagePatch::default() };
-            Command::EditMessage(thread, said, Box::new(patch))
+            Command::EditMessage(thread, mention, Box::new(patch))
         };
         world.by(ANA, edit(format!("again <@{BOB}>"))).expect("she may");
         assert_eq!(members(&mut world, thread), [ANA]);
@@ -239,8 +239,8 @@ fn a_mention_brings_in_only_whom_its_author_may_add() {
     }
     let none = NewMessage { allowed_mentions: Some(AllowedMentions::default()), ..text(&format!("<@{EVE}>")) };
     world.try_say(ANA, open, none).expect("she may");
-    assert_eq!(members(&mut world, open), [ANA], "the author mentions nobody");
-    // Who cannot view the parent does not get into the thread.
+    assert_eq!(members(&mut world, open), [ANA], "the message allows no mentions");
+    // Users who cannot view the parent do not join.
     let hidden = world.text_channel();
     world.system(Command::PutOverwrite(hidden, deny_everyone(Permissions::VIEW_CHANNEL)));
     world.system(Command::PutOverwrite(hidden, allow_member(ANA, Permissions::VIEW_CHANNEL)));
@@ -255,7 +255,7 @@ fn a_mention_brings_in_only_whom_its_author_may_add() {
     world.grant(BOB, Permissions::MANAGE_THREADS, 2);
     world.say(BOB, closed, &format!("<@{EVE}>"));
     assert_eq!(members(&mut world, closed), [ANA, BOB, EVE]);
-    // A full thread takes the message and nobody else.
+    // A full thread accepts the message and adds no members.
     let limits = GuildLimits { thread_members_max: 1, ..GuildLimits::default() };
     let mut world = World::with_limits(limits);
     [ANA, BOB].into_iter().for_each(|id| world.join(id));
@@ -281,14 +281,14 @@ fn rights_that_need_sending_follow_the_thread_and_not_its_parent() {
     for (denied, may_in_parent, may_in_thread) in [(send, false, true), (in_threads, true, false)] {
         let parent = world.text_channel();
         let thread = begin_by(&mut world, ANA, parent, ChannelType::PublicThread, true);
-        let said = world.try_say(ANA, thread, text("x")).expect("she may").message.id;
+        let message_id = world.try_say(ANA, thread, text("x")).expect("she may").message.id;
         world.system(Command::PutOverwrite(parent, deny_everyone(denied)));
         for (channel, may) in [(parent, may_in_parent), (thread, may_in_thread)] {
             let posted = world.try_say(ANA, channel, embed());
             assert_eq!(posted.as_ref().is_ok_and(|reply| reply.message.mention_everyone), may, "{posted:?}");
         }
         let patch = MessagePatch { embeds: Some(embed().embeds), ..MessagePatch::default() };
-        let edited = world.by(ANA, Command::EditMessage(thread, said, Box::new(patch)));
+        let edited = world.by(ANA, Command::EditMessage(thread, message_id, Box::new(patch)));
         assert_eq!(edited.is_ok(), may_in_thread, "{edited:?}");
     }
 }
@@ -310,7 +310,7 @@ fn the_first_message_of_a_post_needs_the_rights_of_its_content() {
 
 /// A webhook has no permissions.
 #[test]
-fn a_webhook_brings_nobody_into_a_private_thread_that_is_not_invitable() {
+fn a_webhook_adds_no_members_to_a_private_thread_without_invitable() {
     let mut world = World::populated();
     let parent = world.text_channel();
     let webhook = NewWebhook { id: None, name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };

@@ -142,7 +142,7 @@ fn v3_what_is_not_allowed_is_answered_with_nothing() {
     scene.world.grant(ANA, Permissions::MOVE_MEMBERS, 1);
     scene.world.sent.clear();
     assert_eq!(scene.op4(1, Some(small)).len(), 2);
-    // Somebody timed out cannot join, but stays.
+    // A user with a time-out cannot join, but is not disconnected.
     let until = guildhall_stdx::Timestamp(scene.world.now.unix.0 + 1_000);
     for user_id in [BOB, EVE] {
         let patch = MemberPatch { communication_disabled_until: Some(Some(until)), ..MemberPatch::default() };
@@ -151,7 +151,7 @@ fn v3_what_is_not_allowed_is_answered_with_nothing() {
     scene.world.sent.clear();
     assert_eq!(scene.op4(3, Some(a)), []);
     assert_eq!(scene.op4(2, Some(small)), [in_channel(BOB, small)]);
-    // Nor does losing CONNECT throw anybody out.
+    // Losing CONNECT disconnects no user either.
     scene.world.system(Command::PutOverwrite(small, deny_everyone(Permissions::CONNECT)));
     assert_eq!(scene.seen(), []);
 }
@@ -223,7 +223,7 @@ fn server_mute_and_deafen() {
     scene.world.grant(BOB, Permissions::MUTE_MEMBERS, 1);
     scene.world.grant(EVE, Permissions::DEAFEN_MEMBERS, 1);
     scene.world.sent.clear();
-    // Who is not in voice is not muted for later.
+    // A user who is not in voice cannot be muted in advance.
     for (by, mute, deaf) in [
         (BOB, Some(true), None),
         (BOB, Some(false), None),
@@ -256,7 +256,7 @@ fn server_mute_and_deafen() {
 }
 
 #[test]
-fn who_is_in_a_hidden_channel_is_not_in_voice_for_others() {
+fn users_in_a_hidden_channel_are_not_in_voice_for_others() {
     let mut scene = Scene::new();
     let a = scene.a;
     let moderates = Permissions::MUTE_MEMBERS | Permissions::DEAFEN_MEMBERS | Permissions::MOVE_MEMBERS;
@@ -282,7 +282,7 @@ fn who_is_in_a_hidden_channel_is_not_in_voice_for_others() {
 }
 
 #[test]
-fn a_channel_that_goes_leaves_nobody_in_it() {
+fn deleting_a_voice_channel_disconnects_its_users_first() {
     let mut scene = Scene::new();
     let a = scene.a;
     scene.op4(1, Some(a));
@@ -317,8 +317,8 @@ fn shown_without_a_session() {
     let system = guildhall_guild::Actor::System;
     assert_eq!(scene.world.command(system, show(Some(text))).unwrap_err(), Refusal::InvalidForm("channel_id"));
     assert_eq!(scene.world.command(system, show(Some(ChannelId::new(5)))).unwrap_err(), Refusal::UnknownChannel);
-    let nobody = Command::ShowVoice(NOBODY, Some(a));
-    assert_eq!(scene.world.command(system, nobody).unwrap_err(), Refusal::UnknownMember);
+    let stranger = Command::ShowVoice(NOBODY, Some(a));
+    assert_eq!(scene.world.command(system, stranger).unwrap_err(), Refusal::UnknownMember);
     assert_eq!(scene.world.by(OWNER, show(Some(a))).unwrap_err(), Refusal::MissingPermissions);
 }
 
@@ -337,7 +337,7 @@ fn is_suppressed(scene: &mut Scene, slot: u32, channel: ChannelId) -> bool {
     last_state(scene).expect("they may").1
 }
 
-/// What a change of the structure leads to, once its passes are over.
+/// Suppression changes after a change of the structure, once its passes are over.
 fn after(scene: &mut Scene, command: Command) -> Vec<(UserId, bool)> {
     scene.world.sent.clear();
     scene.world.system(command);
@@ -351,7 +351,7 @@ fn after(scene: &mut Scene, command: Command) -> Vec<(UserId, bool)> {
 }
 
 #[test]
-fn v4_who_may_not_speak_is_suppressed_at_every_door() {
+fn v4_a_user_without_speak_is_suppressed_on_every_path() {
     let mut scene = Scene::new();
     let (a, b) = (scene.a, scene.b);
     let deny = Overwrite { target: OverwriteKind::Member(ANA), allow: Permissions::NONE, deny: Permissions::SPEAK };
@@ -370,7 +370,7 @@ fn v4_who_may_not_speak_is_suppressed_at_every_door() {
     assert_eq!(last_state(&mut scene), Some((ANA, false, None)));
     scene.world.system(Command::ShowVoice(ANA, Some(a)));
     assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
-    // Nobody speaks in the AFK channel, whoever they are.
+    // Every user is suppressed in the AFK channel.
     let afk = GuildPatch { afk_channel_id: Some(Some(b)), ..GuildPatch::default() };
     scene.world.system(Command::UpdateGuild(Box::new(afk)));
     scene.world.attach(session(0, 7), OWNER, Status::Online);
@@ -493,7 +493,7 @@ fn the_audience_of_a_stage_asks_to_speak_and_is_let() {
     assert!(!is_suppressed(&mut scene, 1, stage), "a toggle leaves it");
     scene.world.by(ANA, update(ANA, patch(Some(true), None))).expect("she may");
     assert_eq!(last_state(&mut scene), Some((ANA, true, None)));
-    // A moderator cannot ask for somebody.
+    // A moderator cannot request to speak for another user.
     scene.world.by(BOB, update(ANA, ask)).expect("without effect");
     assert_eq!(last_state(&mut scene), None);
     // Moderators let themselves speak.
@@ -502,7 +502,7 @@ fn the_audience_of_a_stage_asks_to_speak_and_is_let() {
     scene.world.by(BOB, update(BOB, patch(Some(false), None))).expect("he may");
     assert_eq!(last_state(&mut scene), Some((BOB, false, None)));
 
-    // Where somebody is in voice is for those who can view the channel.
+    // Only users who can view the channel can read a voice state in it.
     assert!(matches!(scene.world.by(EVE, Command::ReadVoiceState(ANA)), Ok(Reply::VoiceState(_))));
     assert_eq!(scene.world.by(EVE, Command::ReadVoiceState(EVE)).unwrap_err(), Refusal::UnknownVoiceState);
     scene.world.system(Command::PutOverwrite(stage, deny_everyone(Permissions::VIEW_CHANNEL)));
