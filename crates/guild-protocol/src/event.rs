@@ -73,7 +73,7 @@ pub struct ContentReaders {
 }
 
 impl ContentReaders {
-    /// Everybody who reads any of it.
+    /// All readers of either message.
     pub fn iter(&self) -> impl Iterator<Item = UserId> + '_ {
         self.message.iter().chain(self.referenced.iter().flatten()).copied()
     }
@@ -97,7 +97,7 @@ pub enum AudienceRule {
     Members,
     /// Members who can view the channel.
     Channel(ChannelId),
-    /// Members who can view the first channel but not the second: they see somebody leave, not where to.
+    /// Members who can view the first channel but not the second: for a user who moves from the first to the second.
     ChannelExcept(ChannelId, ChannelId),
     /// Members who hold any of these permissions in the guild.
     GuildPermission(Permissions),
@@ -112,7 +112,7 @@ pub enum AudienceRule {
         /// The channel it is in.
         parent: ChannelId,
         thread: ChannelId,
-        /// Not everybody who can view the channel can view it.
+        /// A private thread, which only some viewers of the parent can view.
         is_private: bool,
         /// Only this one of them.
         only: Option<UserId>,
@@ -148,9 +148,9 @@ impl AudienceRule {
 pub struct Audience {
     /// Which members.
     pub rule: AudienceRule,
-    /// A session needs any of these; `NONE` asks for nothing.
+    /// A session needs any of these; `NONE`: no intent is needed.
     pub intents: Intents,
-    /// This user's sessions get it whatever `rule` and `intents` say: it is about them.
+    /// User of the event, whose sessions receive it in spite of `rule` and `intents`.
     pub always: Option<UserId>,
     /// Excludes this user's sessions; only for user accounts. Their clients apply their own actions.
     pub never_user_account: Option<UserId>,
@@ -365,7 +365,7 @@ impl Event {
         }
     }
 
-    /// Something about a direct message, for those in it. Nothing of it is withheld from anybody.
+    /// An event of a direct message for its recipients, without redaction.
     #[must_use]
     pub fn direct(name: EventName, user_ids: Arc<[UserId]>, payload: Payload) -> Self {
         Self {
@@ -407,7 +407,7 @@ impl Event {
         }
     }
 
-    /// It is about a direct message, and not what a backend told accounts.
+    /// Whether the event is of a direct message, and not a backend's event for accounts.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.guild_id.get() == 0 && !matches!(self.payload, Payload::Backend(_))
@@ -493,7 +493,7 @@ impl Event {
         }
     }
 
-    /// Also for `user_id`, whatever rule and intents say.
+    /// Also for `user_id`, in spite of rule and intents.
     #[must_use]
     pub fn always_to(mut self, user_id: UserId) -> Self {
         self.audience.always = Some(user_id);

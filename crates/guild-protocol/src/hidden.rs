@@ -20,7 +20,8 @@ pub enum HiddenChannels {
 }
 
 impl HiddenChannels {
-    /// The form for a session, which may ask for obfuscated channels. None: it receives nothing.
+    /// The form for a session. `is_obfuscated`: its client supports obfuscated channels. `None`: it
+    /// receives no channel.
     #[must_use]
     pub fn form(self, is_obfuscated: bool) -> Option<Redaction> {
         match self {

@@ -107,7 +107,7 @@ pub enum MembersWanted {
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
     allow(missing_docs),
-    doc = "Which message it is: for accounts of time."
+    doc = "Kind of a message, for time accounting."
 )]
 pub enum ToGuild {
     /// The relay starts or restarts its stream.
@@ -294,7 +294,7 @@ impl ToRelay {
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
     allow(missing_docs),
-    doc = "Which message it is: for accounts of time."
+    doc = "Kind of a message, for time accounting."
 )]
 pub enum RelayMessage {
     /// Initial state of the replica. With `reset`, events were lost and the relay's sessions must start over.

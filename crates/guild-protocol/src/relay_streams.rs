@@ -19,7 +19,7 @@ struct Stream {
     epoch: u32,
     /// Of the last message that was delivered.
     seq: u64,
-    /// Something was lost since the relay subscribed, or somebody was sent away: its next snapshot says so.
+    /// A message was lost since the relay subscribed, or a session was refused: the next snapshot has `reset`.
     broken: bool,
 }
 

@@ -18,7 +18,7 @@
 //!
 //! | event | domain |
 //! |---|---|
-//! | every member may view it (channel without a rule that keeps anybody out, guild, roles) | `Public` |
+//! | every member may view it (channel without a rule that excludes members, guild, roles) | `Public` |
 //! | needs the same, and a privileged intent or a subscription of user accounts | `Public` with that `Clearance` |
 //! | channel that some members may not view, with its public threads | `Restricted` by channel and access rules |
 //! | private thread | `Restricted` by thread and access rules |
@@ -118,7 +118,7 @@ impl Visibility {
     #[must_use]
     pub fn in_form(self, event: &Event, redaction: Redaction) -> Self {
         if matches!(event.payload, Payload::Channel(_)) && redaction == Redaction::CHANNEL {
-            // It says only where the channel is. A deletion may be for those alone who viewed it.
+            // This form has only the position of the channel. A deletion may go to former viewers only.
             return if event.name == EventName::ChannelDelete { Self::Alone } else { Self::Public(Clearance::None) };
         }
         match &event.content_readers {
@@ -175,7 +175,7 @@ pub struct AccessRules {
     managers: BTreeMap<ChannelId, u64>,
 }
 
-/// What became of a guild's domains when its access rules changed.
+/// Changes of a guild's domains after a change of its access rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessChange {
     /// Channels that every member could view and that some now cannot, with the key of their restricted domain; none
@@ -224,7 +224,7 @@ impl AccessRules {
         rules
     }
 
-    /// What ended or moved between `before` and these rules.
+    /// Domains that ended or moved between `before` and these rules.
     #[must_use]
     pub fn since(&self, before: &Self) -> AccessChange {
         let mut change = AccessChange::default();
