@@ -98,7 +98,7 @@ impl Partition {
         })
     }
 
-    /// As [`accept_refused`](Self::accept_refused), with a reason that says more than the code: at most 123 bytes.
+    /// As [`accept_refused`](Self::accept_refused), with a close reason of at most 123 bytes.
     pub fn accept_refused_because(
         &mut self,
         now: Now,

@@ -293,8 +293,7 @@ impl Partition {
     }
 }
 
-/// Members of these threads that a user can view. A session that receives the list also receives changes of these
-/// members.
+/// Members of these threads that a user can view. A session with the list also receives changes of these members.
 fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], now: Timestamp) -> Vec<UserId> {
     let (Some(replica), Some(audience)) = (relay.replica(), relay.audience()) else { return Vec::new() };
     let Some(member) = audience.member(user_id) else { return Vec::new() };

@@ -10,7 +10,7 @@ use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
 
-/// Limits of a partition. Each field's doc says what happens past it.
+/// Limits of a partition. Each field's doc describes the behaviour past its limit.
 #[derive(Clone, Debug)]
 pub struct PartitionConfig {
     /// Number of this partition.
@@ -47,8 +47,7 @@ pub struct PartitionConfig {
     /// Limits of the logs that sessions with the same audience share. Slow and resuming clients read from them: past
     /// the limits a session cannot resume, or its connection is closed with 4000.
     pub log: LogLimits,
-    /// Bytes of READY and GUILD_CREATE rendered and not sent yet, over all connections. Past it connections wait their
-    /// turn.
+    /// Bytes of READY and GUILD_CREATE rendered and not sent yet, over all connections. Past it connections queue.
     pub rendered_bytes_max: usize,
     /// Sessions per relay; past it a guild gets another relay here.
     pub sessions_per_relay_max: usize,

@@ -29,7 +29,7 @@ const RELEASED_PER_FLUSH: usize = 16;
 const RELEASED_LATER_MAX: usize = 4_096;
 const VISITED_PER_SECOND: u32 = 8_192;
 const SECOND_MS: u64 = 1_000;
-/// One compression in so many is timed (`sent`).
+/// One compression in this many is timed (`sent`).
 const TIMED_ONE_IN: u64 = crate::sent::TIMED_ONE_IN;
 
 /// Why a stream is written by shared-match.
@@ -139,7 +139,7 @@ impl ContextBudget {
         self.counts
     }
 
-    /// Whether a new stream may begin with a context, as far as CPU time goes.
+    /// Whether the CPU budget admits a context for a new stream.
     pub fn has_cpu(&self) -> bool {
         self.audience_max > 0
     }

@@ -301,8 +301,7 @@ impl Core {
         self.gatekeeper.session_ended(&session.user);
     }
 
-    /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with
-    /// 4008.
+    /// Sends op 9 `false`. The connection stays open; after `INVALID_SESSIONS_MAX` of them it is closed with 4008.
     pub fn refuse_session(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.invalid_sessions >= INVALID_SESSIONS_MAX {

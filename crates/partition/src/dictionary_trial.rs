@@ -8,9 +8,9 @@
 //!             that could not read the first message has no account yet: it counts for an arm only if an account of
 //!             that arm has requested the list and not identified since, once per request. (tests `y*_*` in
 //!             tests/it/dictionary_trial.rs)
-//! Limits      `ASKED_MAX` accounts are remembered; past it the oldest are forgotten, and give no samples. `NEWS_MAX`
-//!             requests wait for other nodes; further ones stay at this node.
-//! Not here    who gets which arm: `experiments`. Which dictionaries there are: `guildhall_codec::Dictionaries`.
+//! Limits      `REQUESTS_MAX` accounts are remembered; past it the oldest are forgotten, and give no samples.
+//!             `NEWS_MAX` requests wait for other nodes; further ones stay at this node.
+//! Not here    the arm of an account: `experiments`. The dictionaries themselves: `guildhall_codec::Dictionaries`.
 //!             Spec  docs/lab.md "Experiments with dictionaries", ADR 42.
 
 use crate::{
@@ -25,7 +25,7 @@ use std::{
 };
 
 /// Accounts that have requested the list, over all experiments.
-const ASKED_MAX: usize = 200_000;
+const REQUESTS_MAX: usize = 200_000;
 
 /// Requests that wait for other nodes.
 const NEWS_MAX: usize = 10_000;
@@ -64,7 +64,7 @@ pub struct ListRequest {
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct RequestLog {
     places: BTreeSet<ListRequest>,
     order: VecDeque<ListRequest>,
     /// Those that have not identified since their last request.
@@ -73,13 +73,13 @@ struct Asked {
     news: Option<Vec<ListRequest>>,
 }
 
-impl Asked {
+impl RequestLog {
     fn add(&mut self, place: ListRequest) {
         if self.places.insert(place) {
             self.order.push_back(place);
         }
         self.open.insert(place);
-        if self.order.len() > ASKED_MAX
+        if self.order.len() > REQUESTS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.places.remove(&oldest);
@@ -97,7 +97,7 @@ impl Asked {
 
 /// Accounts that have requested their list. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct ListRequests(Arc<Mutex<Asked>>);
+pub struct ListRequests(Arc<Mutex<RequestLog>>);
 
 /// What `GET /dictionaries` lists while experiments with dictionaries run. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -127,10 +127,10 @@ impl DictionaryOffers {
     /// Takes requests that other nodes had. Those of experiments that do not run here are left out.
     pub fn take_requests(&self, requests: Vec<ListRequest>) {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut asked = self.requests.lock();
+        let mut log = self.requests.lock();
         for request in requests {
             if table.running().iter().any(|of| of.id == request.experiment) {
-                asked.add(request);
+                log.add(request);
             }
         }
     }
@@ -143,7 +143,7 @@ impl DictionaryOffers {
 }
 
 impl ListRequests {
-    fn lock(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, RequestLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,27 +157,27 @@ impl ListRequests {
         if table.running().iter().all(|of| of.dictionaries.is_none()) {
             return None;
         }
-        let mut asked = self.lock();
+        let mut log = self.lock();
         table.assign(subject).find(|(at, arm)| {
             let Some(RunningExperiment { id, dictionaries: Some(tried), .. }) = table.running().get(*at) else {
                 return false;
             };
             let place = ListRequest { experiment: *id, arm: *arm, account_id: subject.account_id };
-            asked.open.remove(&place);
-            tried.admits(*arm, stream) && asked.places.contains(&place)
+            log.open.remove(&place);
+            tried.admits(*arm, stream) && log.places.contains(&place)
         })
     }
 
     /// A client closed a connection with this dictionary before its IDENTIFY, for data that it could not read (Y4).
     pub(crate) fn unreadable(&self, table: &ExperimentTable, dictionary: DictionaryId) {
-        let mut asked = self.lock();
+        let mut log = self.lock();
         for RunningExperiment { id, dictionaries, .. } in table.running() {
             let Some(TriedDictionaries { by_arm, .. }) = dictionaries else { continue };
             for (arm, _) in by_arm.iter().enumerate().filter(|(_, of_arm)| **of_arm == Some(dictionary)) {
                 let first = ListRequest { experiment: *id, arm, account_id: 0 };
                 let last = ListRequest { account_id: u64::MAX, ..first };
-                let Some(place) = asked.open.range(first..=last).next().copied() else { continue };
-                asked.open.remove(&place);
+                let Some(place) = log.open.range(first..=last).next().copied() else { continue };
+                log.open.remove(&place);
                 let of = SampleOf::Ended { has_failed: true };
                 return table.samples().push(Sample { experiment: *id, arm: arm as u8, of });
             }
@@ -203,12 +203,12 @@ impl DictionaryTrials for DictionaryOffers {
             let offer = TriedOffer { encoding: tried.encoding, only: tried.of_arm(arm), withheld };
             by_encoding.entry(tried.encoding.name()).or_insert((place, offer));
         }
-        let mut asked = self.requests.lock();
+        let mut log = self.requests.lock();
         by_encoding
             .into_values()
             .map(|(place, offer)| {
-                asked.add(place);
-                if let Some(news) = asked.news.as_mut().filter(|news| news.len() < NEWS_MAX) {
+                log.add(place);
+                if let Some(news) = log.news.as_mut().filter(|news| news.len() < NEWS_MAX) {
                     news.push(place);
                 }
                 offer

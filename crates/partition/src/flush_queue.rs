@@ -1,6 +1,6 @@
 //! Flush queue: connections that the next flush visits.
 //!
-//! Invariants  a connection is in the queue once: `Conn::is_queued` says so.
+//! Invariants  a connection is in the queue at most once (`Conn::is_queued`).
 //! Limits      `CHUNKS_PER_TURN` member chunks per flush.
 
 use crate::conn::Conn;
@@ -44,8 +44,8 @@ impl FlushQueue {
         }
     }
 
-    /// Adds a connection that has more member chunks to make than a flush may. Those that made none come first next
-    /// time.
+    /// Adds a connection that has more member chunks to make than a flush may. Those that made none are first in the
+    /// next flush.
     pub fn push_for_chunks(&mut self, conn: &mut Conn, key: SlotKey, made: usize) {
         if !mem::replace(&mut conn.is_queued, true) {
             let queue = if made == 0 { &mut self.chunks_first } else { &mut self.conns };

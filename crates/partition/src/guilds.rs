@@ -199,8 +199,8 @@ impl Partition {
 }
 
 impl Core {
-    /// Messages of a guild were lost: sessions that wait to be attached request it again, because the answer may be
-    /// lost too.
+    /// Messages of a guild were lost: sessions that wait to be attached request it again, because their answers may be
+    /// among them.
     fn attach_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
             let Some(session) = self.sessions.get_mut(key) else { continue };

@@ -75,7 +75,7 @@ impl Partition {
             return;
         }
         let Phase::Authenticating(claim) = std::mem::replace(&mut conn.phase, Phase::AwaitingIdentify) else { return };
-        let begun = self.core.counters.identified_total;
+        let identified_before = self.core.counters.identified_total;
         let is_identify = matches!(*claim, PendingAuth::Identify(_));
         match (result, *claim) {
             (Err(failure), PendingAuth::Identify(_)) => {
@@ -102,14 +102,14 @@ impl Partition {
                 }
             }
         }
-        if is_identify && self.core.counters.identified_total == begun {
+        if is_identify && self.core.counters.identified_total == identified_before {
             self.core.gatekeeper.refund(turn.now);
         }
         self.resume_reading(turn, key);
     }
 
-    /// A connection arrived from another partition, because its session is here. Its socket is at `next_conn_key`
-    /// already.
+    /// A connection arrived from another partition, because its session is here. The driver has registered its socket
+    /// at `next_conn_key`.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| partition.adopt(turn, moving))
     }
@@ -526,8 +526,9 @@ impl Core {
         self.end_session(key);
     }
 
-    /// Discards a session's view of a guild that it left, or whose stream restarts, before READY is sent. READY then
-    /// contains nothing of the guild, and later events of it are discarded. False if READY has been sent.
+    /// Discards a session's view of a guild before READY is sent, when the session left the guild or its stream
+    /// restarts. READY then contains nothing of the guild, and later events of it are discarded. False if READY
+    /// has been sent.
     pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
         let Some(session) = self.sessions.get_mut(key) else { return false };
         let Some(pending_ready) = &mut session.pending_ready else { return false };

@@ -25,8 +25,8 @@ const LISTED_BYTES: usize = 19;
 /// Bytes of the names in a whole report.
 const NAMES_BYTES: usize = 320;
 
-/// Names a session among mirrors: the last 64 bits of its id, which are those of a hash. None: the id is not one of
-/// ours.
+/// Names a session among mirrors: the last 64 bits of its id, which are those of a hash. `None` for an id in another
+/// format.
 #[must_use]
 pub fn mirror_key(session_id: &str) -> Option<u64> {
     u64::from_str_radix(session_id.get(16..32)?, 16).ok()

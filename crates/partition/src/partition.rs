@@ -35,8 +35,7 @@ use std::sync::Arc;
 /// - A driver collects inputs, calls `flush` after the last of them, then drains `poll_output`. It may drain after each
 ///   input as well. Outputs must reach each guild in the order in which they were polled.
 /// - Before `accept*` and `handle_transferred` the driver registers the socket under
-///   [`next_conn_key`](Self::next_conn_key). No other input may come in between, so that the input returns the same
-///   key.
+///   [`next_conn_key`](Self::next_conn_key), with no other input in between, so that the input returns the same key.
 /// - A connection leaves by [`Transport::transfer`], [`Transport::drop_conn`] or [`Transport::reset_conn`]. Its key is
 ///   free when that call returns.
 /// - `handle_timers` is due when `next_deadline` has passed. Earlier calls are harmless.

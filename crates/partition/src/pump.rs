@@ -2,15 +2,15 @@
 //!
 //! Owns        the order in which a connection's bytes leave, and every decision about a slow consumer, a
 //!             client that reads too slowly.
-//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the transport, if nothing
-//!             stands in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
+//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the transport, if the
+//!             connection is ready); `flush` writes the queued dispatches of all connections, and `pump` those of one.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,
 //!             tombstones and superseded ones, and those that a buffer dropped because the connection is further behind
-//!             than a share. W2 nothing waits for anybody. A connection that takes nothing for `write_stall_ms` is
-//!             aborted, and its session can be resumed. A connection that is further behind than `backlog_*`, or that
-//!             lost its next dispatch, is aborted, and its session ends. Only READY and GUILD_CREATE wait, in turns,
-//!             and a client that delays the others for too long is disconnected. W3 no allocation per delivery in
-//!             steady state (tests `no_allocation_per_delivery*`).
+//!             than a share. W2 no connection waits for another. A connection that takes nothing for `write_stall_ms`
+//!             is aborted, and its session can be resumed. A connection that is further behind than `backlog_*`, or
+//!             that lost its next dispatch, is aborted, and its session ends. Only READY and GUILD_CREATE wait, in
+//!             turns, and a client that delays the others for too long is disconnected. W3 no allocation per delivery
+//!             in steady state (tests `no_allocation_per_delivery*`).
 //! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`.
 //! Not here    the bytes of one write: `writer`.
 //! Spec        docs/protocol/reference.md §2.3, §2.4.
@@ -128,9 +128,9 @@ impl Core {
             };
             let mut frame = dispatch.frame(session.encoding, redaction);
             let (form, way) = (conn.codec.form(), conn.sent.way());
-            let begun = if form.compresses() { tally.time(turn.link) } else { None };
+            let started_at = if form.compresses() { tally.time(turn.link) } else { None };
             let bytes = form.write(&mut frame, seq, &mut self.deflater);
-            tally.timed(begun, turn.link, dispatch, way);
+            tally.timed(started_at, turn.link, dispatch, way);
             let sent =
                 if turn.link.queue_send(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
             let all = bytes.len();
@@ -141,7 +141,7 @@ impl Core {
                 conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun((&mut conn.sent, way, SentBy::Form(form)), (&*session, dispatch), &frame, seq, all);
+                tally.started((&mut conn.sent, way, SentBy::Form(form)), (&*session, dispatch), &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {
@@ -233,7 +233,7 @@ impl Core {
         self.keep_context_budget(turn.now);
     }
 
-    /// Prefetches memory of the connections after the first of these. Each step reads what the step before it has
+    /// Prefetches memory of the connections after the first of these. Each step reads the memory that the previous step
     /// prefetched.
     fn prefetch_conns(&self, coming: &[SlotKey]) {
         if let Some(key) = coming.get(CONNS_AHEAD) {

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 const REASON_BYTES_MAX: usize = 123;
 
 faults! {
-    /// Reason why an IDENTIFY started no session. The texts say what to correct.
+    /// Reason why an IDENTIFY started no session. The texts name the correction.
     IdentifyFault of "an IDENTIFY" {
         "payload" Payload "its payload cannot be read: the close reason names the field",
         "address_rate" AddressRate "its address sent too many: see limits.identifies_per_second_max",
@@ -43,7 +43,7 @@ faults! {
 }
 
 faults! {
-    /// Reason why a RESUME continued no session. The texts say what happened, and what the client does next.
+    /// Reason why a RESUME continued no session. The texts describe the cause, and the client's next step.
     ResumeFault of "a RESUME" {
         "token" Token "its token was refused: see the reason of the token",
         "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
@@ -111,7 +111,7 @@ pub struct IdentifyRefused {
     pub fault: IdentifyFault,
     /// The account, once its token is checked.
     pub user_id: Option<UserId>,
-    /// The field or intents, where the reason does not say it. Nothing that the client chose freely.
+    /// The field or intents, where the reason does not contain them. Never text that the client chose freely.
     pub detail: Option<Cow<'static, str>>,
 }
 
@@ -140,8 +140,8 @@ impl Core {
         self.outputs.push_back(Output::IdentifyRefused(refused));
     }
 
-    /// Answers a RESUME with op 9: several libraries resume for ever after a close code. A refused token is closed with
-    /// 4004.
+    /// Answers a RESUME with op 9, because several libraries resume for ever after a close code. A refused token closes
+    /// the connection with 4004.
     pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: ResumeRefused) {
         match refused.fault {
             ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),

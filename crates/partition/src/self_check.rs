@@ -111,7 +111,7 @@ impl SelfCheck {
         self.spoils_after = Some(after);
     }
 
-    /// Corrupts a compressed message, if a test asked for it.
+    /// Corrupts a compressed message, if a test has enabled it.
     pub fn spoil(&mut self, wire: &mut [u8]) {
         let Some(after) = self.spoils_after else { return };
         self.spoils_after = after.checked_sub(1);

@@ -277,9 +277,9 @@ impl Tally<'_> {
         self.counters.sent_bytes += bytes as u64;
     }
 
-    /// The frame of a dispatch was begun: all of it is written, or kept until the socket has room.
+    /// Counts a dispatch whose frame was started: all of it is written, or kept until the socket has room.
     /// `way` is the connection's, except for dispatches that are compressed alone.
-    pub fn begun(
+    pub fn started(
         &mut self,
         (conn, way, by): (&mut ConnSent, Way, SentBy),
         (session, dispatch): (&Session, &Dispatch),
@@ -311,9 +311,15 @@ impl Tally<'_> {
         if guildhall_accounting::is_on() && self.sampler.is_due() { link.nanos() } else { None }
     }
 
-    /// A compression ended that `begun` was returned for. Returns its nanoseconds, if it was timed.
-    pub fn timed(&mut self, begun: Option<u64>, link: &impl Transport, dispatch: &Dispatch, way: Way) -> Option<u64> {
-        let ns = link.nanos()?.saturating_sub(begun?);
+    /// A compression ended, for which `time` returned `started_at`. Returns its nanoseconds, if it was timed.
+    pub fn timed(
+        &mut self,
+        started_at: Option<u64>,
+        link: &impl Transport,
+        dispatch: &Dispatch,
+        way: Way,
+    ) -> Option<u64> {
+        let ns = link.nanos()?.saturating_sub(started_at?);
         self.sent.add_time(dispatch.name(), way, ns);
         Some(ns)
     }

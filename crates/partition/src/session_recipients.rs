@@ -225,8 +225,8 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let session = self.core.sessions.get_mut(key)?;
         let guild_id = replica.id();
-        // A session that asked twice, because the first answer might have been lost, may receive two: the first counts.
-        // A session that left and came back through another relay may receive an answer through the old one.
+        // A session that retries `Attach` can receive two answers; it uses the first. A session that left and joined
+        // again through another relay can receive an answer through the old one.
         let entry = session.guilds.get(guild_id)?;
         if entry.membership != Membership::Entering || entry.relay != relay {
             return None;
@@ -272,7 +272,8 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
         self.core.moves.guild_answered(key);
-        // The session stays `Entering`: once the guild is available its stream restarts, and the session asks again.
+        // The session stays `Entering`: once the guild is available its stream restarts, and the
+        // session attaches again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         let is_gathering = session.pending_ready.is_some();
         if is_gathering {

@@ -3,7 +3,7 @@
 //! Doors       `session_matches` for a search; `session_detail` for one session; `census` for counts over all.
 //! Limits      one search visits as many slots as a page of `sessions`, a census `CENSUS_MAX` sessions, so that no
 //!             report holds up the partition for more than a millisecond or so. A detail lists `LOG_MAX` dispatches.
-//! Not here    what backends ask: `sessions`. Shapes of the reports: `guildhall_accounting::report`.
+//! Not here    requests of backends: `sessions`. Shapes of the reports: `guildhall_accounting::report`.
 
 use crate::{conn::Conn, partition::Partition, sessions::SessionPage};
 use guildhall_accounting::report::BilledWays;

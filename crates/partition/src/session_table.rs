@@ -81,7 +81,7 @@ impl SessionTable {
         self.slots.heap_bytes(sample, of_session)
     }
 
-    /// Estimated sum of what `of_session` says.
+    /// Estimated sum of `of_session` over all sessions.
     pub fn values_bytes(&self, sample: Sample, of_session: impl FnMut(&Session) -> usize) -> usize {
         self.slots.values_bytes(sample, of_session)
     }

@@ -43,8 +43,8 @@ pub enum StreamCodec {
     PerConnection,
     /// One search for all. With a dictionary that is too large for it: as `PerConnection`.
     SharedMatch {
-        /// Most bytes of events that later ones may refer to, per partition and encoding; the indexes take up to as
-        /// much again.
+        /// Most bytes of events that later ones may refer to, per partition and encoding. The indexes take up to the
+        /// same amount.
         history_bytes_max: usize,
         /// One of this many connections has every message decoded before it is sent. A mismatch closes the connection,
         /// is counted, and turns shared-match off for new connections of the partition. None: no connection is checked.
@@ -344,8 +344,8 @@ impl Matchers {
         matchers
     }
 
-    /// Changes the stream codec of new connections; existing ones keep theirs. The memory of existing matchers does not
-    /// change.
+    /// Changes the stream codec of new connections. Existing connections keep theirs, and existing matchers their
+    /// memory limit.
     pub fn take_settings(&mut self, streams: StreamCodec) {
         if let Some((history_bytes_max, check_one_in)) = streams.shared() {
             self.limits.history_bytes_max = history_bytes_max;

@@ -1,7 +1,7 @@
 //! Timers: when to check the deadlines of a connection, session or relay.
 //!
-//! Invariants  T1 an entry says only when to check; the check decides from current state whether something is due. So
-//!             activity that postpones a deadline costs nothing here.
+//! Invariants  T1 an entry is only the time of a check; the check decides from current state whether a deadline is due.
+//!             So activity that postpones a deadline costs nothing here.
 //! Limits      at most a few entries per connection, session or relay: a new one is made only for an earlier time, or
 //!             when the last fired.
 

@@ -59,7 +59,7 @@ pub enum PartialSend {
 
 /// The sockets of a partition.
 pub trait Transport {
-    /// Writes what the socket takes now and returns how many bytes that were. Fewer than asked for means it is
+    /// Writes as much as the socket takes now and returns the number of bytes. Fewer than requested means that it is
     /// full: `Partition::handle_writable` follows when it has room again.
     ///
     /// # Errors

@@ -106,7 +106,6 @@ pub struct Sample {
     pub experiment: u64,
     /// Position of the arm; 0 is the control.
     pub arm: u8,
-    /// The figure.
     pub of: SampleOf,
 }
 
@@ -115,9 +114,8 @@ pub struct Sample {
 pub enum SampleOf {
     /// A connection began.
     Began {
-        /// Its account.
         account_id: u64,
-        /// By RESUME.
+        /// Whether it began with a RESUME.
         is_resume: bool,
     },
     /// `SAMPLE_DISPATCHES` were sent, or the connection ended with at least `SAMPLE_DISPATCHES_MIN`.

@@ -26,7 +26,7 @@ use std::{cell::RefMut, io::IoSlice};
 const GATHER_FRAMES: usize = 16;
 /// A write with at least this many compressed bytes gets no further frame.
 const COMPRESSED_BYTES: usize = 4 << 10;
-/// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
+/// Own dispatches of at least this many bytes are compressed for clients that requested payload compression.
 const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
 
 pub enum PumpError {
@@ -89,7 +89,7 @@ pub fn control_frame(
                 let mut compressed = Vec::new();
                 let result = match conn.phase {
                     Phase::Established(_) => matchers.compress(compressor, encoding, &payload, &mut compressed),
-                    // Nobody is owed a context before they have said who they are.
+                    // A connection without a session has no context.
                     Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Closing => {
                         compressor.store(&payload, &mut compressed)
                     }
@@ -160,9 +160,9 @@ pub fn write_compressed(
         let what = (&*entry.dispatch, entry.redaction);
         let deflate = conn.codec.deflate();
         let Some(compressor) = conn.codec.compressor_mut() else { return Err(PumpError::Codec) };
-        let begun = tally.time(link);
+        let started_at = tally.time(link);
         let written = matchers.write(compressor, (session, turn), what, seq, scratch);
-        let timed = tally.timed(begun, link, &entry.dispatch, way);
+        let timed = tally.timed(started_at, link, &entry.dispatch, way);
         let writer = compressor.writer();
         if let Some(ns) = timed {
             compressor.took(ns);
@@ -184,7 +184,7 @@ pub fn write_compressed(
         };
         let frame_at = put_header(scratch, start, &header);
         let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-        tally.begun(
+        tally.started(
             (&mut conn.sent, way, SentBy::Stream(writer)),
             (session, &*entry.dispatch),
             &frame,
@@ -242,12 +242,12 @@ pub fn write_payload_compressed(
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let way = Way::of_payload(session.encoding);
-    let begun = tally.time(link);
+    let started_at = tally.time(link);
     deflate_once(frame.write_for(seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
-    tally.timed(begun, link, &entry.dispatch, way);
+    tally.timed(started_at, link, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
     let frame_bytes = header.len() + compressed.len();
-    tally.begun((&mut conn.sent, way, SentBy::Alone), (session, &*entry.dispatch), &frame, seq, frame_bytes);
+    tally.started((&mut conn.sent, way, SentBy::Alone), (session, &*entry.dispatch), &frame, seq, frame_bytes);
     conn.send.keep(&header);
     conn.send.keep(&compressed);
     conn.cursor.advance();
@@ -268,9 +268,9 @@ fn write_one(
     let may_wait = may_wait && is_all(conn, session, seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let form = conn.codec.form();
-    let begun = if form.compresses() { tally.time(link) } else { None };
+    let started_at = if form.compresses() { tally.time(link) } else { None };
     let bytes = form.write(&mut frame, seq, deflater);
-    tally.timed(begun, link, &entry.dispatch, way);
+    tally.timed(started_at, link, &entry.dispatch, way);
     let all = bytes.len();
     let sent = if may_wait && link.queue_send(key, bytes) { all } else { link.send(key, bytes)? };
     let is_apart = sent < all && may_be_dropped(&entry.dispatch);
@@ -279,7 +279,7 @@ fn write_one(
     }
     tally.took(sent);
     if sent > 0 || is_apart {
-        tally.begun((&mut conn.sent, way, SentBy::Form(form)), (session, &*entry.dispatch), &frame, seq, all);
+        tally.started((&mut conn.sent, way, SentBy::Form(form)), (session, &*entry.dispatch), &frame, seq, all);
     }
     if sent < all {
         if is_apart {
@@ -329,9 +329,9 @@ pub fn write_shared(
         let entry = entry.as_ref()?;
         let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
         if form.compresses() {
-            let begun = tally.time(link);
+            let started_at = tally.time(link);
             form.prepare(&mut frame, deflater);
-            tally.timed(begun, link, &entry.dispatch, way);
+            tally.timed(started_at, link, &entry.dispatch, way);
         }
         Some(frame)
     });
@@ -357,7 +357,7 @@ pub fn write_shared(
         // A frame counts when it is begun.
         if !conn.cursor.is_mid_frame() && left > 0 {
             let what = (session, &*entry.dispatch);
-            tally.begun((&mut conn.sent, way, SentBy::Form(form)), what, frame, conn.cursor.next_seq(), wanted);
+            tally.started((&mut conn.sent, way, SentBy::Form(form)), what, frame, conn.cursor.next_seq(), wanted);
         }
         if left < wanted {
             conn.cursor.add_sent(left);

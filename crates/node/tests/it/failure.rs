@@ -285,7 +285,7 @@ async fn who_asks_for_a_guild_that_does_not_exist_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_deleted_guild_is_gone_for_everybody() {
+async fn a_deleted_guild_is_lost_by_all_sessions() {
     let world = World::new();
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let mut relay = world.listen(guild_id, 0);

@@ -147,7 +147,7 @@ impl Crowd {
         let now = self.clock.now();
         self.guild.handle_command(now, Actor::User(id(700)), &Command::CreateMessage(id(10), Box::new(new)));
         self.take_mail();
-        self.mail.pop_front().expect("the relay is told")
+        self.mail.pop_front().expect("the relay receives it")
     }
 
     /// Every client acknowledges what it has.
@@ -180,7 +180,7 @@ impl Crowd {
         self.heartbeats();
         let (now, sends) = (self.clock.now(), self.link.sends);
         let info = allocation_counter::measure(|| self.partition.handle_timers(now, &mut self.link));
-        assert_eq!(self.link.sends - sends, self.conns.len(), "everybody was told");
+        assert_eq!(self.link.sends - sends, self.conns.len(), "every connection received it");
         info.count_total
     }
 
@@ -196,7 +196,7 @@ impl Crowd {
             }
             self.partition.flush(now, &mut self.link);
         });
-        assert_eq!(self.link.sends - sends, self.conns.len(), "everybody got all of it in one call");
+        assert_eq!(self.link.sends - sends, self.conns.len(), "every connection received all of it in one call");
         info.count_total
     }
 
@@ -255,7 +255,7 @@ fn no_allocation_per_delivery_of_a_shared_match_stream() {
 }
 
 #[test]
-fn no_allocation_per_passive_session_that_is_told() {
+fn a_passive_round_allocates_nothing_per_session() {
     let [few, many] = crowds(Kind::Passive, Compression::None).map(|mut crowd| {
         for _ in 0..6 {
             crowd.allocations_of_a_round();

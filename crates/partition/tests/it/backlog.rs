@@ -66,7 +66,7 @@ fn whose_next_dispatch_was_forgotten_is_cut_and_starts_anew() {
             let seen = cluster.client(slow).seq;
             stall(&mut cluster, slow, room);
             chat(&mut cluster, 30);
-            assert_eq!(heard(&mut cluster, quick).len(), 30, "nobody waits for the slow one");
+            assert_eq!(heard(&mut cluster, quick).len(), 30, "no session waits for the slow one");
             let got = until_it_is_cut(&mut cluster, slow);
             assert_eq!(got, (seen + 1..=seen + got.len() as u64).collect::<Vec<_>>(), "{params:?}, room {room}");
             assert!(got.len() < 30 - LOG_EVENTS, "{params:?}, room {room}");
@@ -80,7 +80,7 @@ fn whose_next_dispatch_was_forgotten_is_cut_and_starts_anew() {
 }
 
 #[test]
-fn who_is_behind_by_less_than_that_gets_everything() {
+fn a_slow_client_within_the_limit_receives_everything() {
     for params in ALL {
         let mut cluster = forgetful(|_| {});
         let _quick = member(&mut cluster, ClientParams::JSON);
@@ -90,8 +90,8 @@ fn who_is_behind_by_less_than_that_gets_everything() {
         chat(&mut cluster, LOG_EVENTS);
         cluster.client(slow).socket().set_room(usize::MAX);
         cluster.start_reading(slow);
-        let told: Vec<u64> = cluster.names(slow).into_iter().map(|(seq, _)| seq).collect();
-        assert_eq!(told, (seen + 1..=seen + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
+        let received: Vec<u64> = cluster.names(slow).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(received, (seen + 1..=seen + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
     }
 }
 
@@ -108,8 +108,8 @@ fn a_log_forgets_by_number_by_size_and_by_age() {
         let away = member(&mut cluster, ClientParams::JSON);
         cluster.cut(away);
         chat(&mut cluster, 4);
-        let (away, told) = replayed(&mut cluster, away, &gob());
-        assert_eq!(told.len(), 4, "limit {n}");
+        let (away, received) = replayed(&mut cluster, away, &gob());
+        assert_eq!(received.len(), 4, "limit {n}");
         cluster.client(away).heartbeat();
         cluster.take(away);
         cluster.cut(away);
@@ -136,9 +136,9 @@ fn a_resume_from_where_the_log_was_forgotten_is_refused_and_from_behind_it_grant
         }
         // As if it had got that far: the rest is there.
         cluster.client(away).seq = oldest_kept - 1;
-        let (away, told) = replayed(&mut cluster, away, &gob());
-        let told: Vec<u64> = told.into_iter().map(|(seq, _)| seq).collect();
-        assert_eq!(told, (oldest_kept..oldest_kept + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
+        let (away, received) = replayed(&mut cluster, away, &gob());
+        let received: Vec<u64> = received.into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(received, (oldest_kept..oldest_kept + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
         chat(&mut cluster, 1);
         assert_eq!(heard(&mut cluster, away).len(), 1);
     }
@@ -159,7 +159,7 @@ fn what_is_for_one_session_alone_does_not_hide_that_something_shared_is_gone() {
 }
 
 #[test]
-fn who_is_away_and_misses_too_much_is_gone_though_others_hold_the_log() {
+fn a_detached_session_past_the_limit_ends_although_others_hold_the_log() {
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 8_000)] {
         let mut cluster = world_with(|config| (config.replay_events_max, config.replay_bytes_max) = (events, bytes));
         let quick = member(&mut cluster, ClientParams::JSON);
@@ -177,7 +177,7 @@ fn who_is_away_and_misses_too_much_is_gone_though_others_hold_the_log() {
 }
 
 #[test]
-fn who_is_behind_past_the_limit_is_cut_though_others_hold_the_log() {
+fn a_slow_client_past_the_limit_is_cut_although_others_hold_the_log() {
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 8_000)] {
         let mut cluster = world_with(|config| {
             (config.replay_events_max, config.replay_bytes_max) = (5, 1_000);
@@ -231,10 +231,10 @@ fn a_takeover_of_a_frame_that_cannot_be_finished_cuts_the_old_connection() {
     let seen = cluster.client(old).seq;
     stall(&mut cluster, old, 100);
     chat(&mut cluster, 2 * LOG_EVENTS);
-    // It says that it has more than it was sent whole; the rest is kept.
+    // The client acknowledges more than it was sent whole; the rest is kept.
     cluster.client(old).seq = seen + LOG_EVENTS as u64;
-    let (new, told) = replayed(&mut cluster, old, &gob());
-    assert_eq!(told.len(), LOG_EVENTS);
+    let (new, received) = replayed(&mut cluster, old, &gob());
+    assert_eq!(received.len(), LOG_EVENTS);
     let socket = cluster.client(old).socket().clone();
     assert_eq!((socket.unread_bytes(), socket.server_end()), (100, ServerEnd::Dropped));
     chat(&mut cluster, 1);

@@ -73,7 +73,7 @@ fn a_close_frame_comes_after_what_was_queued() {
 }
 
 #[test]
-fn who_hangs_up_while_a_frame_is_queued_may_resume_to_it() {
+fn a_session_can_resume_to_a_frame_queued_at_the_disconnect() {
     let mut cluster = batching_world();
     let client = live_bot(&mut cluster);
     cluster.hold(Hold::Mail);

@@ -116,7 +116,7 @@ fn b1_a_seeded_run_costs_what_reference_compressors_say() {
     let report = bill.report(cluster.partition().sent()).unwrap();
     assert_eq!(report.sample, expected);
     assert_eq!((report.sessions, report.sessions_total, report.sessions_dropped_total), (4, 4, 0));
-    // Everybody is sampled, so that the sample is all there is.
+    // Every session is sampled, so the sample is complete.
     assert_eq!(report.estimate, expected);
     let messages = report.types.iter().find(|of| of.name == "MESSAGE_CREATE").unwrap();
     let ratio = |bytes: u64| bytes as f64 / messages.sample.plain_bytes_total as f64;

@@ -6,7 +6,7 @@ use guildhall_partition::{IdentifyFault, Leaving};
 use guildhall_test_kit::{ClientId, ClientParams, GRACE_MS, Received, TestClient, TestCluster, identify_payload};
 use serde_json::{Value, json};
 
-/// A greeted client, before it says who it is.
+/// A client that received HELLO, before IDENTIFY.
 fn greeted(params: ClientParams) -> (TestCluster, ClientId) {
     let mut cluster = world();
     let client = cluster.connect(params);
@@ -30,7 +30,7 @@ fn check_live(params: ClientParams, send: impl FnOnce(&mut TestClient), expected
     send(cluster.client(client));
     assert_eq!(cluster.close_code(client), Some(expected.code()));
     say(&mut cluster, &ana(), GENERAL, "still here");
-    assert_eq!(heard(&mut cluster, witness).len(), 1, "nobody else is closed");
+    assert_eq!(heard(&mut cluster, witness).len(), 1, "no other session is closed");
     let (_, names) = replayed(&mut cluster, client, &pro());
     assert!(names.iter().any(|(_, name)| name == "MESSAGE_CREATE"), "{names:?}");
 }
@@ -366,7 +366,7 @@ fn a_client_that_does_not_close_after_our_close_is_cut() {
     cluster.advance(1);
     assert_eq!(cluster.partition().conns_count(), 0);
     cluster.start_reading(client);
-    assert_eq!(cluster.close_code(client), Some(4001), "what was sent before arrives");
+    assert_eq!(cluster.close_code(client), Some(4001), "earlier dispatches arrive");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn nothing_follows_a_close_frame() {
 }
 
 #[test]
-fn a_reconnect_request_reaches_everybody_who_is_open() {
+fn a_reconnect_request_reaches_every_open_connection() {
     let mut cluster = world();
     let bot = live_bot(&mut cluster);
     let greeted = cluster.connect(ClientParams::ETF);
@@ -403,7 +403,7 @@ fn a_reconnect_request_reaches_everybody_who_is_open() {
 }
 
 #[test]
-fn who_is_asked_to_leave_and_stays_is_closed_in_time() {
+fn a_client_that_ignores_reconnect_is_closed_after_the_grace_period() {
     let mut cluster = world();
     let bots: Vec<_> = (0..3).map(|_| live_bot(&mut cluster)).collect();
     let leaving = cluster.send_reconnects(0, 2);
@@ -420,6 +420,6 @@ fn who_is_asked_to_leave_and_stays_is_closed_in_time() {
     cluster.advance(1);
     assert_eq!(cluster.close_code(bots[0]), Some(4000));
     assert_eq!(cluster.close_code(bots[1]), Some(4000));
-    assert_eq!(cluster.take(bots[2]), [], "nobody asked it");
+    assert_eq!(cluster.take(bots[2]), [], "no reconnect was requested of it");
     replayed(&mut cluster, bots[0], &pro());
 }

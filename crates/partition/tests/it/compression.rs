@@ -1,4 +1,4 @@
-//! Each encoding with each compression: a whole session decodes, and says the same.
+//! Each encoding with each compression: a whole session decodes, with the same contents.
 
 use crate::fixture::*;
 use guildhall_codec::{ContextPool, Dictionaries, Dictionary, Encoding, KnownDictionary};
@@ -101,7 +101,7 @@ fn all_of_them_say_the_same() {
 }
 
 #[test]
-fn payloads_are_compressed_apart_only_when_asked_for_and_worth_it() {
+fn payload_compression_needs_a_request_and_a_large_payload() {
     for (params, expected) in [
         (ClientParams::JSON, false),
         (ClientParams::JSON.with_compressed_payloads(), true),
@@ -216,7 +216,7 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
 
         let (texts, _) = cluster.partition().shared_match();
         let (client, names) = replayed(&mut cluster, client, &pro());
-        assert_eq!(names.len(), 1, "it is told what it was not sent: {names:?}");
+        assert_eq!(names.len(), 1, "the replay has the dispatch that was not sent: {names:?}");
         say(&mut cluster, &ana(), GENERAL, "and once more");
         assert_eq!(heard(&mut cluster, client).len(), 1);
         let (texts_now, _) = cluster.partition().shared_match();
@@ -257,7 +257,7 @@ fn what_comes_before_a_message_that_does_not_read_back_is_sent() {
 
 /// A dictionary is for streams of either kind; one that is too large for shared-match has library contexts.
 #[test]
-fn who_brings_a_dictionary_shares_the_search() {
+fn streams_with_a_dictionary_share_the_search() {
     let mut rng = guildhall_stdx::Rng::new(1);
     let noise: Vec<u8> = (0..1_500_000).map(|_| rng.next_u64() as u8).collect();
     let [small, too_large] = [4 << 10, 400 << 10].map(|bytes_max| {

@@ -22,7 +22,7 @@ fn contexts_come_with_a_session_and_go_with_the_connection() {
     let used = || (contexts.stats().zlib.slots_used, contexts.stats().zstd.slots_used);
     let greeted = [cluster.connect(ZSTD), cluster.connect_to(1, ZLIB)];
     cluster.run_until_idle();
-    assert_eq!(used(), (0, 0), "nobody has said who they are");
+    assert_eq!(used(), (0, 0), "no client has identified");
     let (bob, bot) = (live(&mut cluster, &bob(), None, ZLIB), live(&mut cluster, &pro(), Some(FULL), ZSTD));
     assert_eq!(used(), (1, 1));
     cluster.cut(bob);
@@ -45,7 +45,7 @@ fn past_the_bound_sessions_are_served_uncompressed_in_the_same_stream() {
     let stats = contexts.stats();
     assert!(stats.stored_total > 40 && stats.resident_bytes <= stats.bytes_max);
     assert_eq!((stats.zstd.slots_used, stats.zlib.slots_used), (1, 0));
-    // Once somebody is gone, another is compressed with the next message.
+    // When a connection ends, another one gets its context with the next message.
     cluster.cut(first);
     say_all(&mut cluster, (0..20).map(|n| format!("message {n}")));
     for client in others {
@@ -65,9 +65,10 @@ fn larger_contexts_are_taken_back_by_a_reconnect_that_loses_nothing() {
     // There is less memory now.
     contexts.gate().set(0, 0);
     assert_eq!(cluster.take_back_upgrades(0, 1), 1);
-    let asked: Vec<_> = clients.into_iter().filter(|client| cluster.take(*client) == [Received::Reconnect]).collect();
-    let [asked] = asked[..] else { panic!("{asked:?}") };
-    // No client is asked twice, and none with a context of the usual size.
+    let reclaimed: Vec<_> =
+        clients.into_iter().filter(|client| cluster.take(*client) == [Received::Reconnect]).collect();
+    let [reclaimed] = reclaimed[..] else { panic!("{reclaimed:?}") };
+    // No client receives a second RECONNECT, and none with a context of the usual size receives one.
     assert_eq!(
         (cluster.take_back_upgrades(0, 10), cluster.take_back_upgrades(0, 10), cluster.take_back_upgrades(1, 10)),
         (1, 0, 0)
@@ -75,14 +76,14 @@ fn larger_contexts_are_taken_back_by_a_reconnect_that_loses_nothing() {
     assert_eq!(cluster.take(plain), []);
     // Until it goes, it is served as before.
     say(&mut cluster, &ana(), GENERAL, "before");
-    assert_eq!(heard(&mut cluster, asked).len(), 1);
-    cluster.cut(asked);
+    assert_eq!(heard(&mut cluster, reclaimed).len(), 1);
+    cluster.cut(reclaimed);
     say(&mut cluster, &ana(), GENERAL, "meanwhile");
-    let account = if asked == clients[0] { ana() } else { bob() };
-    let (asked, names) = replayed(&mut cluster, asked, &account);
+    let account = if reclaimed == clients[0] { ana() } else { bob() };
+    let (reclaimed, names) = replayed(&mut cluster, reclaimed, &account);
     assert!(names.iter().any(|(_, name)| name == "MESSAGE_CREATE"), "{names:?}");
     say(&mut cluster, &ana(), GENERAL, "after");
-    assert_eq!(heard(&mut cluster, asked).len(), 1);
+    assert_eq!(heard(&mut cluster, reclaimed).len(), 1);
     let stats = contexts.stats();
     assert_eq!((stats.upgrades.living_count, stats.zstd_upgraded.slots_used, stats.zstd.slots_used), (1, 1, 1));
 }

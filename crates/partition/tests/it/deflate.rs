@@ -36,7 +36,7 @@ fn payload(op: u64, d: &Value) -> Vec<u8> {
     payload
 }
 
-/// Connected and greeted, by nobody yet.
+/// A client that received HELLO, before IDENTIFY.
 fn greeted(cluster: &mut TestCluster, params: ClientParams) -> ClientId {
     let client = cluster.connect(params);
     assert!(matches!(cluster.take(client)[..], [Received::Hello { .. }]));
@@ -115,7 +115,7 @@ fn trap_1_rsv1_is_refused_where_it_may_not_stand() {
         }
     };
     let (first, second) = compressed.split_at(compressed.len() / 2);
-    // Only the first frame of a message says that it is compressed; control frames may come between.
+    // Only the first frame of a message is marked as compressed; control frames may come between.
     check(PREPARED, &[(head(Opcode::Text, true, true), &compressed)], None);
     check(
         PREPARED,
@@ -176,7 +176,7 @@ fn what_cannot_be_read_is_closed_with_1007() {
         cluster.client(client).send_deflated(bytes);
         assert_eq!(cluster.close_code(client), Some(1007), "{bytes:02x?}");
     }
-    // A message that was agreed to stand alone does not look back at the one before.
+    // Without context takeover a message cannot refer to the previous one.
     let mut cluster = world();
     let client = greeted(&mut cluster, PREPARED);
     cluster.client(client).send_deflated(&deflated(&payload(1, &json!(12_345_678))));
@@ -206,7 +206,7 @@ fn trap_4_an_event_is_compressed_once_for_all() {
 #[test]
 fn a_payload_without_a_seq_is_compressed_once_for_all() {
     let mut cluster = world();
-    // HELLO is one: everybody who connects at once gets the same frame.
+    // HELLO is one: all clients that connect at once receive the same frame.
     let clients: Vec<ClientId> = (0..50).map(|_| greeted(&mut cluster, PREPARED)).collect();
     assert_eq!(cluster.partition().counters().deflate_shared_bodies_total, 1);
     let count: usize = clients.iter().map(|client| cluster.client(*client).deflated_count).sum();
@@ -218,7 +218,7 @@ fn a_payload_without_a_seq_is_compressed_once_for_all() {
 }
 
 #[test]
-fn nobody_has_a_context_before_they_have_said_who_they_are() {
+fn a_connection_has_no_context_before_identify() {
     let shared = |cluster: &TestCluster| cluster.partition().compression_bytes();
     let mut cluster = world();
     assert_eq!(shared(&cluster), 0);

@@ -27,7 +27,7 @@ fn names(cluster: &mut TestCluster, client: ClientId) -> Vec<String> {
 }
 
 #[test]
-fn ready_holds_them_and_what_is_said_meanwhile_follows() {
+fn ready_has_direct_messages_and_later_events_follow() {
     let mut cluster = with_direct();
     cluster.hold(Hold::Directs);
     let client = cluster.login(&bob(), None, ClientParams::JSON);
@@ -79,9 +79,9 @@ fn a_session_whose_direct_messages_cannot_be_read_ends() {
         }
         let received = cluster.take(client);
         let ends = matches!(received[..], [Received::Hello { .. }, Received::Close(Some(4000), _), Received::End]);
-        assert!(ends, "READY would say that there are none: {received:?}");
+        assert!(ends, "READY would have an empty list: {received:?}");
         assert_eq!(cluster.partition().sessions_count(), 0);
-        // An answer that comes after that is nobody's.
+        // A late answer is dropped.
         cluster.repair(Outage::Directs);
         cluster.release(Hold::Directs);
         cluster.answer_directs();
@@ -91,7 +91,7 @@ fn a_session_whose_direct_messages_cannot_be_read_ends() {
 }
 
 #[test]
-fn bots_are_not_asked_for() {
+fn direct_messages_of_bots_are_not_fetched() {
     let mut cluster = with_direct();
     cluster.break_service(Outage::Directs);
     let client = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);

@@ -75,7 +75,7 @@ pub fn live_bot(cluster: &mut TestCluster) -> ClientId {
     live(cluster, &pro(), Some(FULL), ClientParams::JSON)
 }
 
-/// Somebody who is ready and has their guild; the inbox is empty.
+/// A client with READY and its guild, and an empty inbox.
 pub fn live(cluster: &mut TestCluster, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
     let client = cluster.login(account, intents, params);
     let names = cluster.names(client);

@@ -43,16 +43,16 @@ fn comes_back(cluster: &mut TestCluster, client: ClientId, account: &Arc<User>) 
         Received::Dispatch(dispatch) => dispatch,
         other => panic!("{other:?} in a replay"),
     };
-    let told: Vec<Dispatch> = received.into_iter().map(dispatch).collect();
-    assert!(told.iter().any(|dispatch| dispatch.name == "RESUMED"), "{told:?}");
-    let end = told.iter().position(|dispatch| dispatch.name == "RESUMED").expect("the replay ends");
-    assert!(told[..end].is_sorted_by(|a, b| a.seq < b.seq), "no number is used twice");
-    assert!(told[end..].is_sorted_by(|a, b| a.seq + 1 == b.seq), "only a replay has gaps");
-    (client, told)
+    let dispatches: Vec<Dispatch> = received.into_iter().map(dispatch).collect();
+    assert!(dispatches.iter().any(|dispatch| dispatch.name == "RESUMED"), "{dispatches:?}");
+    let end = dispatches.iter().position(|dispatch| dispatch.name == "RESUMED").expect("the replay ends");
+    assert!(dispatches[..end].is_sorted_by(|a, b| a.seq < b.seq), "no number is used twice");
+    assert!(dispatches[end..].is_sorted_by(|a, b| a.seq + 1 == b.seq), "only a replay has gaps");
+    (client, dispatches)
 }
 
-fn said(told: &[Dispatch]) -> Vec<String> {
-    let messages = told.iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
+fn contents(dispatches: &[Dispatch]) -> Vec<String> {
+    let messages = dispatches.iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
     messages.map(|dispatch| text(&dispatch.d()["content"])).collect()
 }
 
@@ -76,10 +76,11 @@ fn s6_a_presence_bomb_pushes_nothing_out_of_a_replay() {
             cluster.advance_with_heartbeats(4_000);
         }
         assert!(bytes > 4 * (128 << 10), "the flood is larger than what is kept: {bytes}");
-        let (_, told) = comes_back(&mut cluster, reader, &pro());
+        let (_, dispatches) = comes_back(&mut cluster, reader, &pro());
         let messages: Vec<String> = std::iter::once("first".into()).chain((0..30).map(|n| n.to_string())).collect();
-        assert_eq!(said(&told), messages, "{params:?}");
-        let presences: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE").collect();
+        assert_eq!(contents(&dispatches), messages, "{params:?}");
+        let presences: Vec<&Dispatch> =
+            dispatches.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE").collect();
         assert_eq!(presences.len(), 1, "the newest of each");
         let activities = presences[0].d()["activities"].to_string();
         assert!(activities.contains("2900-0-") && activities.len() <= 8 << 10, "{} bytes", activities.len());
@@ -99,9 +100,9 @@ fn s6_a_flood_of_typing_pushes_nothing_out_of_a_replay() {
             }
             cluster.run_until_idle();
         }
-        let (_, told) = comes_back(&mut cluster, reader, &pro());
-        assert_eq!(said(&told), (0..20).map(|n| n.to_string()).collect::<Vec<_>>(), "{params:?}");
-        let typing = told.iter().filter(|dispatch| dispatch.name == "TYPING_START").count();
+        let (_, dispatches) = comes_back(&mut cluster, reader, &pro());
+        assert_eq!(contents(&dispatches), (0..20).map(|n| n.to_string()).collect::<Vec<_>>(), "{params:?}");
+        let typing = dispatches.iter().filter(|dispatch| dispatch.name == "TYPING_START").count();
         assert!((1..=65).contains(&typing), "{typing}");
     }
 }
@@ -120,13 +121,13 @@ fn crowd(count: u64) -> (TestCluster, Vec<Arc<User>>) {
 }
 
 /// Last value of one field by user.
-fn last_told(told: &[Dispatch], name: &str, user: &str, what: &str) -> BTreeMap<String, Value> {
-    let of_name = told.iter().filter(|dispatch| dispatch.name == name);
+fn last_of_each(dispatches: &[Dispatch], name: &str, user: &str, what: &str) -> BTreeMap<String, Value> {
+    let of_name = dispatches.iter().filter(|dispatch| dispatch.name == name);
     of_name.map(|dispatch| (text(dispatch.d().pointer(user).expect("a user")), dispatch.d()[what].clone())).collect()
 }
 
 #[test]
-fn s6_voice_states_past_their_share_are_told_as_they_are() {
+fn s6_voice_states_past_their_share_are_replayed_in_their_last_state() {
     for params in FORMS {
         let (mut cluster, crowd) = crowd(200);
         let reader = live(&mut cluster, &pro(), Some(FULL), params);
@@ -140,16 +141,16 @@ fn s6_voice_states_past_their_share_are_told_as_they_are() {
         }
         cluster.run_until_idle();
         say(&mut cluster, &ana(), GENERAL, "last");
-        let (_, told) = comes_back(&mut cluster, reader, &pro());
-        assert_eq!(said(&told), ["first", "last"], "{params:?}");
-        let places = last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id");
-        assert_eq!(places.len(), 200, "everybody is told");
+        let (_, dispatches) = comes_back(&mut cluster, reader, &pro());
+        assert_eq!(contents(&dispatches), ["first", "last"], "{params:?}");
+        let places = last_of_each(&dispatches, "VOICE_STATE_UPDATE", "/user_id", "channel_id");
+        assert_eq!(places.len(), 200, "all users are in the replay");
         let voice = json!(channel(VOICE).to_string());
         for (n, account) in crowd.iter().enumerate() {
             let expected = if n < 50 { &Value::Null } else { &voice };
             assert_eq!(&places[&account.id.to_string()], expected);
         }
-        let count = told.iter().filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE").count();
+        let count = dispatches.iter().filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE").count();
         assert!(count <= 200 + 65, "{count}");
     }
 }
@@ -162,7 +163,7 @@ fn show(cluster: &mut TestCluster, user_id: UserId, status: Status) {
 }
 
 #[test]
-fn s6_presences_of_many_past_their_share_are_told_as_they_are() {
+fn s6_presences_past_their_share_are_replayed_in_their_last_state() {
     let (mut cluster, crowd) = crowd(180);
     let reader = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
     cluster.cut(reader);
@@ -172,10 +173,10 @@ fn s6_presences_of_many_past_their_share_are_told_as_they_are() {
         cluster.run_until_idle();
         cluster.advance(10_000);
     }
-    let (_, told) = comes_back(&mut cluster, reader, &pro());
-    assert_eq!(said(&told), ["first"]);
-    let statuses = last_told(&told, "PRESENCE_UPDATE", "/user/id", "status");
-    assert_eq!(statuses.len(), 180, "everybody is told");
+    let (_, dispatches) = comes_back(&mut cluster, reader, &pro());
+    assert_eq!(contents(&dispatches), ["first"]);
+    let statuses = last_of_each(&dispatches, "PRESENCE_UPDATE", "/user/id", "status");
+    assert_eq!(statuses.len(), 180, "all users are in the replay");
     assert!(statuses.values().all(|status| status == "dnd"), "{statuses:?}");
 }
 
@@ -196,14 +197,14 @@ fn s6_a_slow_reader_is_not_cut_by_a_flood_and_knows_how_it_ends() {
         cluster.run_until_idle();
         cluster.start_reading(reader);
         cluster.run_until_idle();
-        let told = cluster.dispatches(reader);
+        let dispatches = cluster.dispatches(reader);
         assert_eq!(
-            (said(&told), cluster.close_code(reader)),
+            (contents(&dispatches), cluster.close_code(reader)),
             (vec!["first".into(), "last".into()], None),
             "{params:?}"
         );
-        assert_eq!(last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id").len(), 150);
-        assert_eq!(last_told(&told, "PRESENCE_UPDATE", "/user/id", "status").len(), 150);
+        assert_eq!(last_of_each(&dispatches, "VOICE_STATE_UPDATE", "/user_id", "channel_id").len(), 150);
+        assert_eq!(last_of_each(&dispatches, "PRESENCE_UPDATE", "/user/id", "status").len(), 150);
     }
 }
 
@@ -226,24 +227,24 @@ fn s6_only_a_replay_leaves_out_presences() {
         flicker(&mut cluster);
         cluster.start_reading(reader);
         cluster.run_until_idle();
-        let told = cluster.dispatches(reader);
-        let shown = |told: &[Dispatch]| {
-            let presences = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE");
+        let dispatches = cluster.dispatches(reader);
+        let shown = |dispatches: &[Dispatch]| {
+            let presences = dispatches.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE");
             presences.map(|dispatch| text(&dispatch.d()["status"])).collect::<Vec<_>>()
         };
-        assert_eq!(shown(&told), ["online", "idle", "dnd"], "{params:?}");
-        assert!(told.is_sorted_by(|a, b| a.seq + 1 == b.seq), "a connection that is behind has no gap");
+        assert_eq!(shown(&dispatches), ["online", "idle", "dnd"], "{params:?}");
+        assert!(dispatches.is_sorted_by(|a, b| a.seq + 1 == b.seq), "a connection that is behind has no gap");
         cluster.cut(reader);
         flicker(&mut cluster);
-        let last = told.last().expect("there are some").seq;
-        let (_, told) = comes_back(&mut cluster, reader, &pro());
-        assert_eq!(shown(&told), ["dnd"], "{params:?}");
-        assert_eq!(told[0].seq, last + 3, "the numbers of the others are left out");
+        let last = dispatches.last().expect("there are some").seq;
+        let (_, dispatches) = comes_back(&mut cluster, reader, &pro());
+        assert_eq!(shown(&dispatches), ["dnd"], "{params:?}");
+        assert_eq!(dispatches[0].seq, last + 3, "the numbers of the others are left out");
     }
 }
 
 #[test]
-fn s6_member_lists_past_their_share_are_told_whole() {
+fn s6_member_lists_past_their_share_are_replayed_whole() {
     let (mut cluster, crowd) = crowd(90);
     let reader = live_user(&mut cluster, &bob(), 0);
     subscribe(&mut cluster, reader, json!({"typing": true, "channels": {channel(GENERAL).to_string(): [[0, 99]]}}));
@@ -259,9 +260,10 @@ fn s6_member_lists_past_their_share_are_told_whole() {
         cluster.advance(1_000);
     }
     say(&mut cluster, &ana(), GENERAL, "last");
-    let (_, told) = comes_back(&mut cluster, reader, &bob());
-    assert_eq!(said(&told), ["first", "last"]);
-    let lists: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "GUILD_MEMBER_LIST_UPDATE").collect();
+    let (_, dispatches) = comes_back(&mut cluster, reader, &bob());
+    assert_eq!(contents(&dispatches), ["first", "last"]);
+    let lists: Vec<&Dispatch> =
+        dispatches.iter().filter(|dispatch| dispatch.name == "GUILD_MEMBER_LIST_UPDATE").collect();
     assert_eq!(lists.len(), 1, "changes that miss those before them are left out");
     assert_eq!(lists[0].d()["ops"][0]["op"], "SYNC");
 }

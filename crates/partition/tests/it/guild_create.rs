@@ -7,7 +7,7 @@ use guildhall_test_kit::{ClientParams, GuildBuilder, TestCluster, id, identify_p
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Members 901–960; these stand out.
+/// Of members 901–960, these have a presence, a role, a nick or a voice state.
 const ONLINE: u64 = 901;
 const WITH_ROLE: u64 = 902;
 const WITH_NICK: u64 = 903;
@@ -34,96 +34,104 @@ fn crowded() -> TestCluster {
 }
 
 /// GUILD_CREATE for this account.
-fn told(cluster: &mut TestCluster, account: &Arc<User>, intents: Option<u32>, large_threshold: Option<u64>) -> Value {
+fn guild_create(
+    cluster: &mut TestCluster,
+    account: &Arc<User>,
+    intents: Option<u32>,
+    large_threshold: Option<u64>,
+) -> Value {
     let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&account.username, intents);
     d["large_threshold"] = large_threshold.into();
     cluster.client(client).identify(d);
     let dispatches = cluster.dispatches(client);
-    let told = match account.bot {
+    let guild_create = match account.bot {
         true => dispatches[1].d(),
         false => dispatches[0].d()["guilds"][0].clone(),
     };
-    assert_eq!(told["id"], id::<()>(GUILD).to_string());
-    told
+    assert_eq!(guild_create["id"], id::<()>(GUILD).to_string());
+    guild_create
 }
 
 fn check(account: &Arc<User>, intents: Option<u32>, threshold: Option<u64>, members: &[u64], presences: &[u64]) {
     let mut cluster = crowded();
-    let told = told(&mut cluster, account, intents, threshold);
+    let guild_create = guild_create(&mut cluster, account, intents, threshold);
     let with_own = |ids: &[u64]| {
         let others = ids.iter().map(|n| user(*n));
         self::ids(&others.chain([account.clone()]).collect::<Vec<_>>())
     };
-    assert_eq!(listed(&told["members"], "/user/id"), with_own(members), "members");
+    assert_eq!(listed(&guild_create["members"], "/user/id"), with_own(members), "members");
     let expected: Vec<String> = presences.iter().map(|n| user(*n).id.to_string()).collect();
-    let mut shown = listed(&told["presences"], "/user/id");
-    // The receiver is there too, if anybody is shown at all.
+    let mut shown = listed(&guild_create["presences"], "/user/id");
+    // The receiver's own presence comes with any others.
     shown.retain(|shown| *shown != account.id.to_string());
     assert_eq!(shown, expected, "presences");
-    assert_eq!(told["member_count"], 64);
+    assert_eq!(guild_create["member_count"], 64);
 }
 
 const STAND_OUT: [u64; 4] = [ONLINE, WITH_ROLE, WITH_NICK, IN_VOICE];
 
 #[test]
-fn without_presences_a_bot_gets_itself_and_who_is_in_voice() {
+fn without_presences_a_bot_receives_itself_and_users_in_voice() {
     let plain = PLAIN & !Intents::GUILD_PRESENCES.0;
     check(&gob(), Some(plain), None, &[IN_VOICE], &[]);
     check(&pro(), Some(plain | Intents::GUILD_MEMBERS.0), Some(250), &[IN_VOICE], &[]);
 }
 
 #[test]
-fn with_presences_a_bot_gets_who_stands_out_in_a_large_guild() {
+fn with_presences_a_bot_receives_notable_members_of_a_large_guild() {
     for threshold in [None, Some(0), Some(25), Some(50)] {
         check(&pro(), Some(FULL), threshold, &STAND_OUT, &[ONLINE]);
     }
 }
 
 #[test]
-fn with_presences_a_bot_gets_everybody_in_a_small_guild() {
-    let everybody: Vec<u64> = MEMBERS.collect();
+fn with_presences_a_bot_receives_all_members_of_a_small_guild() {
+    let members: Vec<u64> = MEMBERS.collect();
     let mut cluster = crowded();
     for threshold in [64, 250, 1_000] {
-        let told = told(&mut cluster, &pro(), Some(FULL), Some(threshold));
-        assert_eq!(told["members"].as_array().map(Vec::len), Some(everybody.len() + 4));
-        assert_eq!(told["large"], false);
-        assert!(listed(&told["presences"], "/user/id").contains(&user(ONLINE).id.to_string()));
+        let guild_create = guild_create(&mut cluster, &pro(), Some(FULL), Some(threshold));
+        assert_eq!(guild_create["members"].as_array().map(Vec::len), Some(members.len() + 4));
+        assert_eq!(guild_create["large"], false);
+        assert!(listed(&guild_create["presences"], "/user/id").contains(&user(ONLINE).id.to_string()));
     }
-    assert_eq!(told(&mut cluster, &pro(), Some(FULL), Some(63))["large"], true);
+    assert_eq!(guild_create(&mut cluster, &pro(), Some(FULL), Some(63))["large"], true);
 }
 
 #[test]
-fn a_user_gets_itself_and_who_is_in_voice() {
+fn a_user_account_receives_itself_and_users_in_voice() {
     check(&bob(), None, None, &[IN_VOICE], &[]);
     check(&bob(), Some(FULL), Some(250), &[IN_VOICE], &[]);
 }
 
 #[test]
-fn all_channels_and_roles_are_told_hidden_or_not() {
+fn all_channels_and_roles_are_listed_hidden_or_not() {
     let mut cluster = crowded();
     say(&mut cluster, &ana(), HIDDEN, "secret");
     for account in [gob(), bob()] {
-        let told = told(&mut cluster, &account, Some(PLAIN), None);
+        let guild_create = guild_create(&mut cluster, &account, Some(PLAIN), None);
         let channels: Vec<String> = [GENERAL, HIDDEN, VOICE].map(|n| channel(n).to_string()).to_vec();
-        assert_eq!(listed(&told["channels"], "/id"), channels);
-        assert_eq!(listed(&told["roles"], "/id").len(), 2);
-        let hidden = &told["channels"].as_array().expect("an array")[1];
+        assert_eq!(listed(&guild_create["channels"], "/id"), channels);
+        assert_eq!(listed(&guild_create["roles"], "/id").len(), 2);
+        let hidden = &guild_create["channels"].as_array().expect("an array")[1];
         assert!(hidden["last_message_id"].is_null());
         assert_eq!(hidden["permission_overwrites"].as_array().map(Vec::len), Some(2));
-        assert_eq!(told["voice_states"][0]["user_id"], user(IN_VOICE).id.to_string());
-        assert!(told["voice_states"][0].get("guild_id").is_none() && told["voice_states"][0].get("member").is_none());
+        assert_eq!(guild_create["voice_states"][0]["user_id"], user(IN_VOICE).id.to_string());
+        assert!(
+            guild_create["voice_states"][0].get("guild_id").is_none()
+                && guild_create["voice_states"][0].get("member").is_none()
+        );
         for key in ["threads", "stage_instances", "guild_scheduled_events", "soundboard_sounds", "emojis", "stickers"] {
-            assert_eq!(told[key], json!([]), "{key}");
+            assert_eq!(guild_create[key], json!([]), "{key}");
         }
-        assert_eq!(told["unavailable"], false);
-        assert_eq!(told["owner_id"], ana().id.to_string());
+        assert_eq!(guild_create["unavailable"], false);
+        assert_eq!(guild_create["owner_id"], ana().id.to_string());
     }
 }
 
 /// Capability bit 15: in READY, in what happens to the channel, and whole as soon as it is in view.
 #[test]
-fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() {
+fn a_client_with_obfuscated_channels_receives_only_the_position_of_a_hidden_one() {
     let mut cluster = world();
     let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&bob().username, None);
@@ -133,18 +141,19 @@ fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() 
     assert_eq!(ready.name, "READY");
     let (id, guild) = (channel(HIDDEN).to_string(), &ready.d()["guilds"][0]);
     let channels = guild["channels"].as_array().expect("an array");
-    let hidden = channels.iter().find(|channel| channel["id"] == id).expect("it is told of");
+    let hidden = channels.iter().find(|channel| channel["id"] == id).expect("it is listed");
     assert_eq!(hidden["name"], "___hidden___");
 
     let open = |allow| Overwrite { target: OverwriteKind::Member(bob().id), allow, deny: Permissions::NONE };
-    for (allow, is_told) in [(Permissions::NONE, false), (Permissions::VIEW_CHANNEL, true), (Permissions::NONE, false)]
+    for (allow, is_visible) in
+        [(Permissions::NONE, false), (Permissions::VIEW_CHANNEL, true), (Permissions::NONE, false)]
     {
         system(&mut cluster, Command::PutOverwrite(channel(HIDDEN), open(allow)));
-        let [update] = &cluster.dispatches(client)[..] else { panic!("it is told of one change") };
+        let [update] = &cluster.dispatches(client)[..] else { panic!("it receives one change") };
         assert_eq!((update.name.as_str(), &update.d()["id"]), ("CHANNEL_UPDATE", &json!(id)));
-        assert_eq!(update.d()["name"] != "___hidden___", is_told);
+        assert_eq!(update.d()["name"] != "___hidden___", is_visible);
         let flags = update.d()["flags"].as_u64().expect("a number");
-        assert_eq!(flags & 1 << 17 == 0, is_told);
+        assert_eq!(flags & 1 << 17 == 0, is_visible);
     }
 }
 

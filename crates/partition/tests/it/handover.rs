@@ -1,4 +1,4 @@
-//! Sessions over a restart: nothing lost, nothing told twice, nothing told that may not be seen any more.
+//! Sessions over a restart: no dispatch is lost, sent twice, or sent to a user who may not see it any more.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, NewMessage};
@@ -14,8 +14,8 @@ fn restart(cluster: &mut TestCluster) -> usize {
     over.iter().map(|over| over.sessions.len()).sum()
 }
 
-/// Seq, name and content of what a resume was sent.
-fn told(received: Vec<Received>) -> Vec<(u64, String, String)> {
+/// Seq, name and content of the dispatches after a RESUME.
+fn dispatches(received: Vec<Received>) -> Vec<(u64, String, String)> {
     let dispatch = |received| match received {
         Received::Dispatch(dispatch) => {
             let content = dispatch.d()["content"].as_str().unwrap_or_default().to_owned();
@@ -30,8 +30,8 @@ fn dispatch(received: Received) -> Option<Dispatch> {
     if let Received::Dispatch(dispatch) = received { Some(dispatch) } else { None }
 }
 
-fn contents(told: &[(u64, String, String)]) -> Vec<&str> {
-    told.iter().map(|(.., content)| content.as_str()).filter(|content| !content.is_empty()).collect()
+fn contents(dispatches: &[(u64, String, String)]) -> Vec<&str> {
+    dispatches.iter().map(|(.., content)| content.as_str()).filter(|content| !content.is_empty()).collect()
 }
 
 fn etf() -> ClientParams {
@@ -55,10 +55,10 @@ fn h2_x1_a_session_goes_on_where_it_was() {
         // It also receives later messages.
         say_all(&mut cluster, ["four".to_owned()]);
         let (client, received) = resumed(&mut cluster, client, &pro());
-        let told = told(received);
-        assert_eq!(contents(&told), ["one", "two", "three", "four"]);
-        assert!(told.iter().all(|(_, name, _)| name == "MESSAGE_CREATE" || name == "RESUMED"), "{told:?}");
-        assert!(told.iter().enumerate().all(|(n, (seq, ..))| *seq == seen + 1 + n as u64), "{told:?}");
+        let dispatches = dispatches(received);
+        assert_eq!(contents(&dispatches), ["one", "two", "three", "four"]);
+        assert!(dispatches.iter().all(|(_, name, _)| name == "MESSAGE_CREATE" || name == "RESUMED"), "{dispatches:?}");
+        assert!(dispatches.iter().enumerate().all(|(n, (seq, ..))| *seq == seen + 1 + n as u64), "{dispatches:?}");
         say_all(&mut cluster, ["live".to_owned()]);
         assert_eq!(heard(&mut cluster, client).len(), 1);
     }
@@ -79,7 +79,7 @@ fn what_sessions_share_goes_over_once() {
     assert!(over[0].sessions.iter().all(|session| session.entries.len() <= 3), "{:?}", over[0].sessions[0].entries);
     for client in clients {
         let (_, received) = resumed(&mut cluster, client, &pro());
-        assert_eq!(contents(&told(received)).len(), 50);
+        assert_eq!(contents(&dispatches(received)).len(), 50);
     }
 }
 
@@ -95,13 +95,13 @@ fn h3_what_may_not_be_seen_any_more_is_withheld() {
     // As the store has it after the role was taken away: that is how the guild comes back.
     assert_eq!(restart(&mut cluster), 1);
     let (_, received) = resumed(&mut cluster, client, &pro());
-    let told = told(received);
-    assert_eq!(contents(&told), ["open"]);
+    let dispatches = dispatches(received);
+    assert_eq!(contents(&dispatches), ["open"]);
     assert_eq!(cluster.partition().counters().replay_suppressed_total, 1);
 }
 
 #[test]
-fn who_looked_at_a_guild_still_does() {
+fn an_active_session_stays_active_after_a_restart() {
     let mut cluster = world_with(|config| config.passive_above_members = Some(0));
     let client = live_user(&mut cluster, &bob(), 0);
     subscribe(&mut cluster, client, json!({"typing": true}));
@@ -111,13 +111,13 @@ fn who_looked_at_a_guild_still_does() {
     assert_eq!(restart(&mut cluster), 1);
     say_all(&mut cluster, ["after".to_owned()]);
     let (_, received) = resumed(&mut cluster, client, &bob());
-    let told = told(received);
-    assert_eq!(contents(&told), ["before", "after"]);
-    assert!(told.iter().all(|(_, name, _)| name != "GUILD_CREATE" && name != "GUILD_DELETE"), "{told:?}");
+    let dispatches = dispatches(received);
+    assert_eq!(contents(&dispatches), ["before", "after"]);
+    assert!(dispatches.iter().all(|(_, name, _)| name != "GUILD_CREATE" && name != "GUILD_DELETE"), "{dispatches:?}");
 }
 
 #[test]
-fn passive_sessions_are_told_what_they_would_have_been() {
+fn passive_sessions_receive_their_update_after_a_restart() {
     const DELTAS: u64 = 1 << 14;
     let mut cluster = world_with(|config| config.passive_above_members = Some(0));
     let client = live_user(&mut cluster, &bob(), DELTAS);
@@ -126,8 +126,8 @@ fn passive_sessions_are_told_what_they_would_have_been() {
     say_all(&mut cluster, ["unread".to_owned()]);
     assert_eq!(restart(&mut cluster), 1);
     let (_, received) = resumed(&mut cluster, client, &bob());
-    let told = told(received);
-    assert!(told.iter().any(|(_, name, _)| name == "PASSIVE_UPDATE_V2"), "{told:?}");
+    let dispatches = dispatches(received);
+    assert!(dispatches.iter().any(|(_, name, _)| name == "PASSIVE_UPDATE_V2"), "{dispatches:?}");
 }
 
 /// The client joins the guild's voice channel.
@@ -139,7 +139,7 @@ fn join_voice(cluster: &mut TestCluster, client: ClientId) {
 }
 
 #[test]
-fn voice_ends_with_the_process_and_others_are_told() {
+fn voice_ends_with_the_process_and_is_published() {
     let mut cluster = world();
     let listener = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
     let speaker = live_user(&mut cluster, &bob(), 0);
@@ -156,7 +156,7 @@ fn voice_ends_with_the_process_and_others_are_told() {
 
 /// Otherwise a client that saw the user join voice would show them there for ever.
 #[test]
-fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_any_more() {
+fn voice_that_ended_with_the_process_is_replayed_to_users_who_lost_the_view() {
     for restarts in [1, 2] {
         let mut cluster = world();
         let listener = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
@@ -176,10 +176,9 @@ fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_
     }
 }
 
-/// One update tells a passive session of a message in a channel that it may no longer read, and of a user
-/// who left voice.
+/// One update has a message in a channel that the passive session may no longer read, and a user who left voice.
 #[test]
-fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
+fn voice_that_ended_with_the_process_is_in_the_rest_of_a_passive_update() {
     const ROUND_MS: u64 = 37_500;
     let snapshot = |update: &Dispatch| update.d()["voice_states"].is_null();
     let delta = |update: &Dispatch| update.d()["removed_voice_states"] == json!([pro().id.to_string()]);
@@ -193,16 +192,16 @@ fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
         join_voice(&mut cluster, speaker);
         cluster.advance_with_heartbeats(ROUND_MS);
         let is_update = |dispatch: &Dispatch| dispatch.name == form;
-        assert!(cluster.dispatches(reader).iter().any(is_update), "the reader is told that they came");
+        assert!(cluster.dispatches(reader).iter().any(is_update), "the reader receives the join");
         cluster.cut(reader);
         say_all(&mut cluster, ["not for them any more".to_owned()]);
         for _ in 0..restarts {
             cluster.restart(vec![guild().hidden_channel(GENERAL, &[INSIDERS]).load()], ROOM);
         }
         let (_, received) = resumed(&mut cluster, reader, &bob());
-        let told: Vec<Dispatch> = received.into_iter().filter_map(dispatch).filter(is_update).collect();
-        let bodies: Vec<_> = told.iter().map(Dispatch::d).collect();
-        assert!(told.len() == 1 && is_right(&told[0]), "after {restarts}: {bodies:?}");
+        let dispatches: Vec<Dispatch> = received.into_iter().filter_map(dispatch).filter(is_update).collect();
+        let bodies: Vec<_> = dispatches.iter().map(Dispatch::d).collect();
+        assert!(dispatches.len() == 1 && is_right(&dispatches[0]), "after {restarts}: {bodies:?}");
         assert!(!format!("{bodies:?}").contains(&id::<()>(GENERAL).to_string()), "{bodies:?}");
     }
 }
@@ -210,7 +209,7 @@ fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
 /// The guild has accepted their voice state, but their partition does not know of it yet. A bot may be in voice in any
 /// number of guilds; the same holds for it.
 #[test]
-fn who_has_just_asked_for_voice_leaves_it_as_well() {
+fn a_pending_voice_join_ends_with_the_process() {
     for speaker in [bob(), gob()] {
         let mut cluster = world();
         let listener = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
@@ -232,7 +231,7 @@ fn who_has_just_asked_for_voice_leaves_it_as_well() {
 }
 
 #[test]
-fn past_the_bound_sessions_are_left_out_and_told_so() {
+fn sessions_past_the_bound_are_left_out_and_refused() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     cluster.cut(client);
@@ -242,9 +241,9 @@ fn past_the_bound_sessions_are_left_out_and_told_so() {
     refused(&mut cluster, client, &pro());
 }
 
-/// Logs forget by count, and clients say what they have by heartbeats only.
+/// Logs drop dispatches by count, and clients acknowledge by heartbeats only.
 #[test]
-fn whose_client_has_what_was_forgotten_is_handed_over() {
+fn a_session_whose_client_has_the_dropped_dispatches_is_handed_over() {
     const LOG_EVENTS: usize = 20;
     let mut cluster = world_with(|config| config.log.events_max = LOG_EVENTS);
     let client = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
@@ -257,7 +256,7 @@ fn whose_client_has_what_was_forgotten_is_handed_over() {
     say_all(&mut cluster, ["one", "two"].map(str::to_owned));
     assert_eq!(restart(&mut cluster), 1);
     let (_, received) = resumed(&mut cluster, client, &pro());
-    assert_eq!(contents(&told(received)), ["one", "two"]);
+    assert_eq!(contents(&dispatches(received)), ["one", "two"]);
 }
 
 #[test]
@@ -271,12 +270,12 @@ fn a_guild_that_does_not_come_back_in_time_is_an_outage() {
     assert!(!cluster.partition().is_restoring());
     cluster.wake_guild(guild().load());
     let (_, received) = resumed(&mut cluster, client, &pro());
-    let names: Vec<String> = told(received).into_iter().map(|(_, name, _)| name).collect();
+    let names: Vec<String> = dispatches(received).into_iter().map(|(_, name, _)| name).collect();
     assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "RESUMED"]);
 }
 
 #[test]
-fn who_does_not_come_is_forgotten() {
+fn a_restored_session_expires_without_a_resume() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     assert_eq!(restart(&mut cluster), 1);
@@ -287,7 +286,7 @@ fn who_does_not_come_is_forgotten() {
 
 /// Messages of a group are not sent to an account that left it, by any process, whenever it left.
 #[test]
-fn x2_of_a_group_that_was_left_nothing_is_told() {
+fn x2_messages_of_a_left_group_are_withheld() {
     const GROUP: ChannelId = ChannelId::new(9_000);
     let found = |cluster: &mut TestCluster| {
         cluster.add_direct(NewDirect { id: GROUP, recipients: vec![ana(), bob(), gob()], is_group: true });
@@ -318,8 +317,16 @@ fn x2_of_a_group_that_was_left_nothing_is_told() {
             run(&mut cluster, throw_out());
         }
         let (_, received) = resumed(&mut cluster, client, &bob());
-        let told = told(received);
-        assert_eq!(contents(&told).contains(&"among us"), leaves.is_none(), "{restarts} {leaves:?}: {told:?}");
-        assert_eq!(told.iter().any(|(_, name, _)| name == "CHANNEL_DELETE"), leaves.is_some(), "{leaves:?}: {told:?}");
+        let dispatches = dispatches(received);
+        assert_eq!(
+            contents(&dispatches).contains(&"among us"),
+            leaves.is_none(),
+            "{restarts} {leaves:?}: {dispatches:?}"
+        );
+        assert_eq!(
+            dispatches.iter().any(|(_, name, _)| name == "CHANNEL_DELETE"),
+            leaves.is_some(),
+            "{leaves:?}: {dispatches:?}"
+        );
     }
 }

@@ -78,7 +78,7 @@ fn anything_a_client_says_counts_as_a_sign_of_life() {
 }
 
 #[test]
-fn who_does_not_identify_is_closed_whatever_they_beat() {
+fn a_client_without_identify_is_closed_in_spite_of_heartbeats() {
     let mut cluster = world();
     let client = cluster.connect(ClientParams::JSON);
     for _ in 0..5 {

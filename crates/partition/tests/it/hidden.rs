@@ -24,10 +24,10 @@ fn listed_in_guild(cluster: &mut TestCluster, account: &Arc<User>, capabilities:
     let mut d = identify_payload(&account.username, account.bot.then_some(PLAIN));
     d["capabilities"] = capabilities.into();
     cluster.client(client).identify(d);
-    let told = cluster.dispatches(client);
+    let dispatches = cluster.dispatches(client);
     let guild = match account.bot {
-        true => told[1].d(),
-        false => told[0].d()["guilds"][0].clone(),
+        true => dispatches[1].d(),
+        false => dispatches[0].d()["guilds"][0].clone(),
     };
     cluster.client(client).close(Some(1000));
     cluster.run_until_idle();
@@ -36,17 +36,17 @@ fn listed_in_guild(cluster: &mut TestCluster, account: &Arc<User>, capabilities:
 }
 
 /// Events about the hidden channel: name and body.
-fn told_of_hidden(told: Vec<Dispatch>) -> Vec<(String, Value)> {
-    let told = told.into_iter().map(|dispatch| (dispatch.name.clone(), dispatch.d()));
-    told.filter(|(name, d)| name.starts_with("CHANNEL_") && d["id"] == channel(HIDDEN).to_string()).collect()
+fn hidden_channel_events(dispatches: Vec<Dispatch>) -> Vec<(String, Value)> {
+    let events = dispatches.into_iter().map(|dispatch| (dispatch.name.clone(), dispatch.d()));
+    events.filter(|(name, d)| name.starts_with("CHANNEL_") && d["id"] == channel(HIDDEN).to_string()).collect()
 }
 
-fn names_told(cluster: &mut TestCluster, client: ClientId) -> Vec<(String, String)> {
-    let told = told_of_hidden(cluster.dispatches(client));
-    told.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
+fn channel_names(cluster: &mut TestCluster, client: ClientId) -> Vec<(String, String)> {
+    let events = hidden_channel_events(cluster.dispatches(client));
+    events.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
 }
 
-fn told(name: &str, channel_name: &str) -> (String, String) {
+fn expected(name: &str, channel_name: &str) -> (String, String) {
     (name.to_owned(), channel_name.to_owned())
 }
 
@@ -70,18 +70,18 @@ fn s13_the_guild_shows_hidden_channels_in_the_form_that_is_set() {
             let name = text(&seen["name"]);
             assert_eq!(seen["last_message_id"], newest.to_string());
             let found = listed_in_guild(&mut cluster, &account, 0);
-            let is_told = |found: &Option<Value>| found.as_ref().map(|found| text(&found["name"]));
+            let name_of = |found: &Option<Value>| found.as_ref().map(|found| text(&found["name"]));
             let expected = match hidden {
                 Listed => Some(name),
                 Obfuscated => Some(BLANK.to_owned()),
                 Absent => None,
             };
-            assert_eq!(is_told(&found), expected, "{hidden:?}");
+            assert_eq!(name_of(&found), expected, "{hidden:?}");
             assert!(found.is_none_or(|found| found["last_message_id"].is_null()), "{hidden:?}");
             // The capability never widens the setting.
             let found = listed_in_guild(&mut cluster, &bob(), 1 << 15);
             let expected = (hidden != Absent).then(|| BLANK.to_owned());
-            assert_eq!(is_told(&found), expected, "{hidden:?}");
+            assert_eq!(name_of(&found), expected, "{hidden:?}");
         }
     }
 }
@@ -98,14 +98,14 @@ fn s13_updates_of_hidden_channels_come_in_the_form_that_is_set() {
         cluster.take(insider);
         rename(&mut cluster, "renamed");
         system(&mut cluster, Command::DeleteChannel(channel(HIDDEN)));
-        let seen = told_of_hidden(cluster.dispatches(insider));
+        let seen = hidden_channel_events(cluster.dispatches(insider));
         assert_eq!((seen.len(), &seen[0].1["name"]), (2, &json!("renamed")), "{hidden:?}: {seen:?}");
         assert!(seen[0].1["last_message_id"].is_string());
         // A deletion has one form for all recipients.
         let name = if hidden == Obfuscated { BLANK } else { "renamed" };
         assert_eq!(seen[1].1["name"], name, "{hidden:?}");
         for client in outsiders {
-            let seen = told_of_hidden(cluster.dispatches(client));
+            let seen = hidden_channel_events(cluster.dispatches(client));
             assert!(seen.iter().all(|(_, d)| d["last_message_id"].is_null()), "{hidden:?}: {seen:?}");
             let names: Vec<_> = seen.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect();
             let name = match hidden {
@@ -116,15 +116,15 @@ fn s13_updates_of_hidden_channels_come_in_the_form_that_is_set() {
                     continue;
                 }
             };
-            assert_eq!(names, [told("CHANNEL_UPDATE", name), told("CHANNEL_DELETE", name)], "{hidden:?}");
+            assert_eq!(names, [expected("CHANNEL_UPDATE", name), expected("CHANNEL_DELETE", name)], "{hidden:?}");
         }
     }
 }
 
-/// By an overwrite, by a role, active and passive: sessions of the account learn of it once, and nobody
-/// else learns anything.
+/// By an overwrite, by a role, active and passive: sessions of the account receive the change once, and no other
+/// session receives it.
 #[test]
-fn s13_a_channel_that_comes_into_view_or_leaves_it_is_told_once() {
+fn s13_a_channel_that_enters_or_leaves_the_view_is_sent_once() {
     type Change = fn(&mut TestCluster, bool);
     let by_overwrite: Change = |cluster, is_shown| {
         show_to(cluster, &bob(), if is_shown { Permissions::VIEW_CHANNEL } else { Permissions::NONE });
@@ -145,29 +145,29 @@ fn s13_a_channel_that_comes_into_view_or_leaves_it_is_told_once() {
             [insider, outsider, clients[0], clients[1]].iter().for_each(|client| drop(cluster.take(*client)));
             change(&mut cluster, true);
             for client in clients {
-                let seen = told_of_hidden(cluster.dispatches(client));
+                let seen = hidden_channel_events(cluster.dispatches(client));
                 let name = if hidden == Absent { "CHANNEL_CREATE" } else { "CHANNEL_UPDATE" };
-                let [(told_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
-                assert_eq!((told_name.as_str(), &d["last_message_id"]), (name, &json!(newest.to_string())));
+                let [(event_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
+                assert_eq!((event_name.as_str(), &d["last_message_id"]), (name, &json!(newest.to_string())));
                 assert_ne!(d["name"], BLANK);
             }
             change(&mut cluster, false);
             for client in clients {
-                let seen = told_of_hidden(cluster.dispatches(client));
+                let seen = hidden_channel_events(cluster.dispatches(client));
                 let name = if hidden == Absent { "CHANNEL_DELETE" } else { "CHANNEL_UPDATE" };
-                let [(told_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
-                assert_eq!((told_name.as_str(), &d["name"]), (name, &json!(BLANK)));
+                let [(event_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
+                assert_eq!((event_name.as_str(), &d["name"]), (name, &json!(BLANK)));
             }
-            let names = names_told(&mut cluster, outsider);
+            let names = channel_names(&mut cluster, outsider);
             assert!(names.iter().all(|(_, name)| name == BLANK), "{hidden:?}: {names:?}");
             assert!(hidden == Obfuscated || names.is_empty(), "{names:?}");
-            assert!(names_told(&mut cluster, insider).iter().all(|(name, _)| name == "CHANNEL_UPDATE"));
+            assert!(channel_names(&mut cluster, insider).iter().all(|(name, _)| name == "CHANNEL_UPDATE"));
         }
     }
 }
 
 #[test]
-fn s13_a_new_name_that_comes_with_the_loss_of_the_view_is_not_told() {
+fn s13_a_new_name_is_withheld_when_the_view_is_lost_with_it() {
     for hidden in [Obfuscated, Absent] {
         let mut cluster = world_hiding(hidden);
         give_role(&mut cluster, &gob(), INSIDERS);
@@ -179,7 +179,7 @@ fn s13_a_new_name_that_comes_with_the_loss_of_the_view_is_not_told() {
             ChannelPatch { name: Some("merger".to_owned()), overwrites: Some(vec![closed]), ..ChannelPatch::default() };
         system(&mut cluster, Command::UpdateChannel(channel(HIDDEN), Box::new(patch)));
         let name = if hidden == Absent { "CHANNEL_DELETE" } else { "CHANNEL_UPDATE" };
-        assert_eq!(names_told(&mut cluster, client), [told(name, BLANK)]);
+        assert_eq!(channel_names(&mut cluster, client), [expected(name, BLANK)]);
     }
 }
 
@@ -193,8 +193,8 @@ fn resume_tells(cluster: &mut TestCluster, client: ClientId) -> Vec<(String, Str
         Received::Dispatch(dispatch) => Some(dispatch),
         _ => None,
     });
-    let told = told_of_hidden(dispatches.collect());
-    told.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
+    let events = hidden_channel_events(dispatches.collect());
+    events.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use guildhall_test_kit::{ClientParams, GuildBuilder, Hold, Outage, Received, Tes
 use serde_json::json;
 
 #[test]
-fn hello_comes_before_anything_is_asked() {
+fn hello_is_sent_before_any_request() {
     for params in [ClientParams::JSON, ClientParams::ETF] {
         let mut cluster = world();
         let client = cluster.connect(params);
@@ -221,7 +221,7 @@ fn a_client_that_ends_while_its_token_is_checked_leaves_nothing_behind() {
     let client = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);
     cluster.cut(client);
     cluster.answer_tokens();
-    // Told only now: while it is being checked nothing is read.
+    // The partition notices only now: it reads nothing during the check of the token.
     cluster.run_until_idle();
     assert_eq!(cluster.partition().conns_count(), 0);
     cluster.advance(200_000);
@@ -252,10 +252,10 @@ fn a_user_waits_for_slow_guilds_only_so_long() {
 
 /// The node's answer for a guild that cannot be served.
 fn tell_unavailable(cluster: &mut TestCluster, guild_id: GuildId) {
-    let told: Vec<ToGuild> =
+    let sent: Vec<ToGuild> =
         cluster.to_guilds.iter().filter(|(of, _)| *of == guild_id).map(|(_, message)| message.clone()).collect();
-    let [ToGuild::Subscribe { relay: of, epoch }, ToGuild::Attach { session, .. }] = told[..] else {
-        panic!("{told:?}")
+    let [ToGuild::Subscribe { relay: of, epoch }, ToGuild::Attach { session, .. }] = sent[..] else {
+        panic!("{sent:?}")
     };
     assert_eq!((of, session.relay), (relay(0), relay(0)));
     let message = RelayMessage::Unavailable { session };
@@ -263,7 +263,7 @@ fn tell_unavailable(cluster: &mut TestCluster, guild_id: GuildId) {
 }
 
 #[test]
-fn a_guild_that_is_out_of_order_is_told_so() {
+fn an_unavailable_guild_is_sent_as_unavailable() {
     let lost: GuildId = id(9);
     let mut cluster = world();
     cluster.name_guild(&gob(), lost);
@@ -274,7 +274,7 @@ fn a_guild_that_is_out_of_order_is_told_so() {
     assert_eq!(dispatches.len(), 1);
     assert_eq!(dispatches[0].name, "GUILD_DELETE");
     assert_eq!(dispatches[0].d(), json!({"id": lost.to_string(), "unavailable": true}));
-    // The relay stays; when the guild can be served its stream begins again, and the session asks again.
+    // The relay stays; when the guild can be served its stream starts again, and the session attaches again.
     let restored = GuildBuilder::new(9, &ana()).member(&gob(), &[]);
     let attaches = |cluster: &TestCluster| {
         cluster.to_guilds.iter().filter(|(id, m)| *id == lost && matches!(m, ToGuild::Attach { .. })).count()
@@ -326,7 +326,7 @@ fn a_guild_that_comes_back_while_others_are_waited_for_answers_once() {
 }
 
 #[test]
-fn who_is_no_member_any_more_is_told_so() {
+fn a_guild_without_the_account_is_sent_as_deleted() {
     let mut cluster = world();
     let eve = guildhall_test_kit::bot(850);
     cluster.add_account(&eve);
@@ -396,7 +396,7 @@ fn a_sixth_presence_within_twenty_seconds_is_dropped() {
 }
 
 #[test]
-fn a_deleted_guild_is_gone_for_everybody() {
+fn a_deleted_guild_is_lost_by_all_sessions() {
     let mut cluster = world();
     let bot = live_bot(&mut cluster);
     let user = live(&mut cluster, &bob(), None, ClientParams::ETF);

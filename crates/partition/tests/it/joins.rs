@@ -30,7 +30,7 @@ fn kick(cluster: &mut TestCluster, account: &Arc<User>) {
 }
 
 #[test]
-fn who_joins_gets_the_guild_and_what_follows() {
+fn a_new_member_receives_the_guild_and_later_events() {
     let mut cluster = world();
     for (account, client) in outsiders(&mut cluster) {
         say(&mut cluster, &ana(), GENERAL, "before");
@@ -57,7 +57,7 @@ fn a_second_notice_of_the_same_join_changes_nothing() {
 }
 
 #[test]
-fn who_is_kicked_loses_the_guild_and_hears_nothing_more() {
+fn a_kicked_member_loses_the_guild_and_receives_no_more_events() {
     let mut cluster = world();
     let witness = live_bot(&mut cluster);
     let plain_bot = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::ETF);
@@ -76,7 +76,7 @@ fn who_is_kicked_loses_the_guild_and_hears_nothing_more() {
 }
 
 #[test]
-fn who_comes_back_is_back_whichever_notice_comes_first() {
+fn a_rejoin_works_in_either_order_of_notices() {
     for notice_first in [false, true] {
         let mut cluster = world();
         let witness = live_bot(&mut cluster);
@@ -166,7 +166,7 @@ fn an_owner_cannot_be_lost_by_accident() {
 }
 
 #[test]
-fn who_came_back_in_messages_that_were_lost_is_back() {
+fn a_rejoin_in_lost_messages_restores_the_guild() {
     let mut cluster = world();
     let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
     // Keeps the relay.
@@ -191,12 +191,12 @@ fn who_came_back_in_messages_that_were_lost_is_back() {
 }
 
 #[test]
-fn a_request_to_enter_that_comes_late_leaves_nobody_behind() {
+fn a_late_attach_of_a_removed_member_leaves_no_session_attached() {
     let mut cluster = world();
     live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
     cluster.hold(Hold::ToGuilds);
     let client = cluster.login(&pro(), Some(FULL), ClientParams::JSON);
-    // Its relay's stream restarts, so it asks again while the first request is still on its way.
+    // Its relay's stream restarts, so it attaches again while the first request is still on its way.
     cluster.overflow(relay(0), id(GUILD));
     cluster.room(relay(0), id(GUILD));
     let _keeps_the_relay = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);
@@ -211,8 +211,8 @@ fn a_request_to_enter_that_comes_late_leaves_nobody_behind() {
     cluster.release(Hold::ToGuilds);
     cluster.deliver_to_guilds(usize::MAX);
     let watcher = live(&mut cluster, &ana(), None, ClientParams::JSON);
-    let everybody = json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0, "presences": true});
-    cluster.client(watcher).send(8, &everybody);
+    let whole_list = json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0, "presences": true});
+    cluster.client(watcher).send(8, &whole_list);
     let chunks = cluster.dispatches(watcher);
     let d = chunks.last().expect("an answer").d();
     assert_eq!(listed(&d["presences"], "/user/id"), ids(&[ana(), gob()]));

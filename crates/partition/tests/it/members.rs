@@ -70,7 +70,7 @@ fn events_go_between_the_chunks_of_many_readers() {
     cluster.hold(Hold::Mail);
     askers.iter().for_each(|client| cluster.client(*client).send(8, &request(json!({"query": "", "limit": 0}))));
     cluster.run_until_idle();
-    // Thirty answers of nine chunks each, and then somebody says something.
+    // Thirty answers of nine chunks each, and then a message.
     say(&mut cluster, &ana(), GENERAL, "meanwhile");
     cluster.hand_over_mail(0);
     assert_eq!(cluster.partition().counters().dispatches_total - before, 31, "all but chunks: the message");
@@ -105,7 +105,7 @@ fn events_go_between_the_chunks_of_a_slow_reader() {
 }
 
 #[test]
-fn who_is_thrown_out_in_the_middle_gets_no_more_of_them() {
+fn a_removed_member_receives_no_further_chunks() {
     let mut cluster = world();
     cluster.add_guild(crowd(guild(), 9_000).load());
     let client = live_bot(&mut cluster);
@@ -146,7 +146,7 @@ fn a_resume_in_the_middle_of_the_chunks_loses_none() {
 }
 
 #[test]
-fn by_id_with_those_who_are_not_there() {
+fn requests_by_id_report_users_not_found() {
     let mut cluster = world();
     let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
     let stranger = user(999).id.to_string();
@@ -166,14 +166,14 @@ fn presences_are_those_of_the_moment_and_not_offline() {
     let mut cluster = world();
     let _bob = live(&mut cluster, &bob(), None, ClientParams::JSON);
     let client = live_bot(&mut cluster);
-    let everybody = json!({"query": "", "limit": 0, "presences": true});
-    let d = ask(&mut cluster, client, everybody.clone())[0].d();
+    let whole_list = json!({"query": "", "limit": 0, "presences": true});
+    let d = ask(&mut cluster, client, whole_list.clone())[0].d();
     assert_eq!(listed(&d["presences"], "/user/id"), ids(&[bob(), pro()]));
     assert!(listed(&d["presences"], "/status").iter().all(|status| status == "online"));
     assert!(d["presences"][0].get("guild_id").is_none());
-    // A user account may ask for presences without any intent.
+    // A user account may request presences without any intent.
     let user = live(&mut cluster, &ana(), Some(1), ClientParams::ETF);
-    let d = ask(&mut cluster, user, everybody)[0].d();
+    let d = ask(&mut cluster, user, whole_list)[0].d();
     assert_eq!(listed(&d["presences"], "/user/id"), ids(&[ana(), bob(), pro()]));
 }
 
@@ -217,7 +217,7 @@ fn a_second_whole_list_within_half_a_minute_is_refused() {
 }
 
 #[test]
-fn who_may_not_have_the_whole_list_gets_one_empty_chunk() {
+fn a_whole_list_without_permission_is_one_empty_chunk() {
     let mut cluster = world();
     let whole = json!({"query": "", "limit": 0});
     let empty = |chunks: &[Dispatch]| {

@@ -34,7 +34,7 @@ fn resume_at(cluster: &mut TestCluster, node: usize, client: ClientId) -> Client
 
 /// Names, or contents of messages, in order; the seqs follow `after`.
 #[track_caller]
-fn told(cluster: &mut TestCluster, client: ClientId, after: u64) -> Vec<String> {
+fn received_after(cluster: &mut TestCluster, client: ClientId, after: u64) -> Vec<String> {
     let dispatches = cluster.dispatches(client);
     let seqs: Vec<u64> = dispatches.iter().map(|dispatch| dispatch.seq).collect();
     assert!(seqs.iter().zip(after + 1..).all(|(seq, expected)| *seq == expected), "{seqs:?} after {after}");
@@ -63,7 +63,7 @@ fn m1_m2_a_session_goes_on_at_the_node_where_its_client_resumes() {
             say_all(&mut cluster, ["one", "two"].map(str::to_owned));
             cluster.run_until_idle();
             client = resume_at(&mut cluster, node, client);
-            assert_eq!(told(&mut cluster, client, seen), [&["one", "two"][..], &OUTAGE].concat());
+            assert_eq!(received_after(&mut cluster, client, seen), [&["one", "two"][..], &OUTAGE].concat());
             let at: Vec<usize> = (0..3).map(|at| usize::from(at == node)).collect();
             assert_eq!(sessions(&cluster, 3), at);
             say(&mut cluster, &ana(), GENERAL, "live");
@@ -82,7 +82,7 @@ fn m1_the_connection_at_the_node_before_is_closed() {
     let old = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
     let new = resume_at(&mut cluster, 1, old);
     let seen = cluster.client(old).seq;
-    assert_eq!(told(&mut cluster, new, seen), OUTAGE);
+    assert_eq!(received_after(&mut cluster, new, seen), OUTAGE);
     assert_eq!(cluster.close_code(old), Some(4000));
     assert_eq!(sessions(&cluster, 2), [0, 1]);
 }
@@ -147,7 +147,7 @@ fn a_claim_that_does_not_fit_leaves_the_session_where_it_is() {
     assert_eq!(cluster.refused_resumes, [ResumeFault::Account, ResumeFault::Encoding, ResumeFault::Sequence]);
     assert_eq!(sessions(&cluster, 2), [1, 0]);
     let client = resume_at(&mut cluster, 0, client);
-    assert_eq!(told(&mut cluster, client, seen), ["RESUMED"]);
+    assert_eq!(received_after(&mut cluster, client, seen), ["RESUMED"]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_session_larger_than_the_bound_stays_where_it_is() {
     assert_eq!(cluster.take(there), [Received::InvalidSession(false)]);
     assert_eq!((sessions(&cluster, 2), &cluster.refused_resumes[..]), (vec![1, 0], &[ResumeFault::Size][..]));
     let client = resume_at(&mut cluster, 0, client);
-    assert_eq!(told(&mut cluster, client, seen).len(), 2);
+    assert_eq!(received_after(&mut cluster, client, seen).len(), 2);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_client_that_comes_again_while_its_session_is_fetched_gets_it() {
     cluster.release(Hold::ToGuilds);
     cluster.deliver_to_guilds(usize::MAX);
     cluster.run_until_idle();
-    assert_eq!(told(&mut cluster, third, seen), OUTAGE);
+    assert_eq!(received_after(&mut cluster, third, seen), OUTAGE);
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn a_client_that_leaves_while_its_session_is_fetched_resumes_later() {
     cluster.run_until_idle();
     assert_eq!(sessions(&cluster, 2), [0, 1]);
     let client = resume_at(&mut cluster, 1, client);
-    let told = told(&mut cluster, client, seen);
+    let contents = received_after(&mut cluster, client, seen);
     // Nothing reads from a connection that waits, so the session may have begun there.
-    assert_eq!([&*told[0], &*told[1], told.last().unwrap()], OUTAGE, "{told:?}");
+    assert_eq!([&*contents[0], &*contents[1], contents.last().unwrap()], OUTAGE, "{contents:?}");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn m1_m2_sessions_of_a_node_that_leaves_go_on_at_another() {
     for client in clients {
         let seen = cluster.client(client).seq;
         let client = resume_at(&mut cluster, 1, client);
-        assert_eq!(told(&mut cluster, client, seen), [&["one", "two"][..], &OUTAGE].concat());
+        assert_eq!(received_after(&mut cluster, client, seen), [&["one", "two"][..], &OUTAGE].concat());
     }
     say(&mut cluster, &ana(), GENERAL, "live");
     assert_eq!(heard(&mut cluster, connected).len(), 3);
@@ -296,9 +296,9 @@ fn a_session_that_has_no_room_in_a_parcel_is_in_the_next() {
         let client = cluster.reconnect_to(1, client, params);
         cluster.client(client).resume(&pro().username);
         cluster.run_until_idle();
-        let told = told(&mut cluster, client, seen);
-        assert_eq!(told.iter().filter(|text| text.starts_with('x')).count(), messages_count);
-        assert_eq!(told.last().map(String::as_str), Some("RESUMED"));
+        let contents = received_after(&mut cluster, client, seen);
+        assert_eq!(contents.iter().filter(|text| text.starts_with('x')).count(), messages_count);
+        assert_eq!(contents.last().map(String::as_str), Some("RESUMED"));
     }
 }
 
@@ -351,9 +351,9 @@ fn e1_direct_messages_around_a_move_arrive_once() {
         cluster.answer_fetches(usize::MAX);
         cluster.hold_news(false);
         cluster.run_until_idle();
-        let mut told: Vec<String> = told(&mut cluster, arriving, seen);
-        told.retain(|name| ["one", "two", "three"].contains(&&**name));
-        assert_eq!(told, ["one", "two", "three"], "{here} here, {there} there");
+        let mut contents: Vec<String> = received_after(&mut cluster, arriving, seen);
+        contents.retain(|name| ["one", "two", "three"].contains(&&**name));
+        assert_eq!(contents, ["one", "two", "three"], "{here} here, {there} there");
     }
 }
 

@@ -34,14 +34,14 @@ fn is_active(cluster: &mut TestCluster, change: impl FnOnce(&mut Value)) -> bool
     cluster.client(client).identify(d);
     assert_eq!(names(cluster, client), ["READY"]);
     say(cluster, &ana(), GENERAL, "hi");
-    let told = names(cluster, client);
+    let received = names(cluster, client);
     cluster.client(client).close(Some(1000));
     cluster.run_until_idle();
-    !told.is_empty()
+    !received.is_empty()
 }
 
 #[test]
-fn who_begins_passive_is_a_matter_of_the_guilds_size() {
+fn sessions_start_passive_above_the_threshold() {
     for (members, threshold, expected) in
         [(250, None, true), (251, None, false), (100, Some(99), false), (100, Some(100), true), (30, Some(0), false)]
     {
@@ -51,7 +51,7 @@ fn who_begins_passive_is_a_matter_of_the_guilds_size() {
         let active = is_active(&mut cluster, |d| d["large_threshold"] = threshold.clone());
         assert_eq!(active, expected, "{members} members, {threshold}");
     }
-    // Set for the node, it does not matter what clients ask for.
+    // The node's setting overrides the client's.
     for (above, expected) in [(4, true), (3, false), (0, false)] {
         let mut cluster = world_with(|config| config.passive_above_members = Some(above));
         assert_eq!(is_active(&mut cluster, |d| d["large_threshold"] = 250.into()), expected, "above {above}");
@@ -69,7 +69,7 @@ fn bots_are_never_passive() {
 }
 
 #[test]
-fn who_is_called_hears_it_in_spite() {
+fn mentions_reach_passive_sessions() {
     let mut cluster = quiet();
     give_role(&mut cluster, &bob(), INSIDERS);
     let client = live_user(&mut cluster, &bob(), V2);
@@ -104,7 +104,7 @@ fn user_in(cluster: &mut TestCluster, n: u64) -> Arc<User> {
 }
 
 #[test]
-fn what_the_guild_itself_does_is_told_as_ever() {
+fn structure_events_reach_passive_sessions() {
     let mut cluster = quiet();
     let client = live_user(&mut cluster, &bob(), V2);
     system(&mut cluster, Command::AddMemberRole(bob().id, id(INSIDERS)));
@@ -114,7 +114,7 @@ fn what_the_guild_itself_does_is_told_as_ever() {
 }
 
 #[test]
-fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
+fn updates_come_at_the_interval_in_the_form_of_the_capabilities() {
     for (capabilities, name) in [
         (0, "CHANNEL_UNREAD_UPDATE"),
         (V1, "PASSIVE_UPDATE_V1"),
@@ -162,7 +162,7 @@ fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
 }
 
 #[test]
-fn who_is_active_is_not_told_again_what_was_said() {
+fn an_active_session_receives_no_update_of_messages_it_has() {
     let mut cluster = quiet();
     let active = live_user(&mut cluster, &ana(), V2);
     subscribe(&mut cluster, active, json!({"typing": true}));
@@ -190,10 +190,10 @@ fn an_update_about_a_channel_that_was_lost_meanwhile_is_withheld() {
     cluster.advance(INTERVAL_MS);
     take_role(&mut cluster, &bob(), INSIDERS);
     cluster.run_until_idle();
-    let (client, told) = replayed(&mut cluster, client, &bob());
-    assert_eq!(told.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["GUILD_MEMBER_UPDATE"]);
+    let (client, received) = replayed(&mut cluster, client, &bob());
+    assert_eq!(received.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["GUILD_MEMBER_UPDATE"]);
     assert_eq!(cluster.partition().counters().replay_suppressed_total, 1);
-    // He may look there again before the next round: it tells him what was held back.
+    // He regains the view before the next round, which has the withheld changes.
     give_role(&mut cluster, &bob(), INSIDERS);
     cluster.run_until_idle();
     cluster.advance_with_heartbeats(ROUND_MS);
@@ -212,10 +212,10 @@ struct Reader {
     seq: u64,
 }
 
-/// What there is to know.
+/// State of the guild, which clients must know.
 #[derive(Default)]
 struct Truth {
-    said: Vec<String>,
+    messages: Vec<String>,
     voice: BTreeMap<String, String>,
 }
 
@@ -224,11 +224,11 @@ impl Truth {
     fn upto(&self, message_id: &Value) -> usize {
         message_id
             .as_str()
-            .map_or(0, |message| self.said.iter().position(|known| known == message).expect("it was said") + 1)
+            .map_or(0, |message| self.messages.iter().position(|known| known == message).expect("it was sent") + 1)
     }
 }
 
-/// Absent means nobody.
+/// Users in voice and their channels; an absent list is empty.
 fn voice_of(states: &Value) -> BTreeMap<String, String> {
     let states = states.as_array().into_iter().flatten();
     states.map(|state| (text(&state["user_id"]), text(&state["channel_id"]))).collect()
@@ -254,9 +254,9 @@ impl Reader {
     /// Channels with their newest messages. Whether one of them was news.
     fn channels(&mut self, channels: &Value, truth: &Truth) -> bool {
         let mut is_news = false;
-        for told in channels.as_array().expect("an array") {
-            if told["id"] == channel(GENERAL).to_string() {
-                let upto = truth.upto(&told["last_message_id"]);
+        for entry in channels.as_array().expect("an array") {
+            if entry["id"] == channel(GENERAL).to_string() {
+                let upto = truth.upto(&entry["last_message_id"]);
                 assert!(upto >= self.known, "it goes back");
                 is_news |= upto > self.known;
                 self.known = upto;
@@ -286,11 +286,11 @@ impl Reader {
                     Some(channel) => self.voice.insert(text(&d["user_id"]), channel.to_owned()),
                     None => self.voice.remove(&text(&d["user_id"])),
                 };
-                assert_ne!(self.voice, voice_before, "told twice");
+                assert_ne!(self.voice, voice_before, "sent twice");
             }
             "PASSIVE_UPDATE_V1" => {
                 assert!(!self.is_out);
-                // Nothing may be news: somebody may have come and gone in between.
+                // The update may have no change: a user may have joined and left in between.
                 self.channels(&d["channels"], truth);
                 self.voice = voice_of(&d["voice_states"]);
             }
@@ -305,7 +305,7 @@ impl Reader {
                     d["updated_members"].as_array().map(Vec::len),
                     d["updated_voice_states"].as_array().map(Vec::len)
                 );
-                assert!(is_news || d["updated_channels"] == json!([]), "an old message is told as a new one");
+                assert!(is_news || d["updated_channels"] == json!([]), "an old message is sent as a new one");
             }
             "CHANNEL_UNREAD_UPDATE" => {
                 assert!(!self.is_out);
@@ -322,12 +322,12 @@ impl Reader {
     }
 
     fn knows_all(&self, truth: &Truth) -> bool {
-        !self.is_out && self.known == truth.said.len() && self.voice == truth.voice
+        !self.is_out && self.known == truth.messages.len() && self.voice == truth.voice
     }
 }
 
 #[test]
-fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
+fn random_walks_miss_nothing_and_repeat_nothing() {
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
         let mut cluster = quiet();
@@ -346,7 +346,7 @@ fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
         let (mut is_away, mut away_ms) = (false, 0);
         for _ in 0..80 {
             match rng.below(12) {
-                0..=3 => truth.said.push(say(&mut cluster, &ana(), GENERAL, "hi").to_string()),
+                0..=3 => truth.messages.push(say(&mut cluster, &ana(), GENERAL, "hi").to_string()),
                 4 => drop(say(&mut cluster, &ana(), HIDDEN, "not for Bob")),
                 5 | 6 => {
                     let who = user(9_000 + rng.below(3));
@@ -401,15 +401,15 @@ fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
         cluster.run_until_idle();
         cluster.advance_with_heartbeats(ROUND_MS);
         reader.take(&mut cluster, &truth);
-        assert!(reader.knows_all(&truth), "seed {seed}: after a round everybody knows everything");
+        assert!(reader.knows_all(&truth), "seed {seed}: the client knows everything after a round");
         cluster.advance_with_heartbeats(2 * ROUND_MS);
-        assert_eq!(reader.take(&mut cluster, &truth), 0, "seed {seed}: told once");
+        assert_eq!(reader.take(&mut cluster, &truth), 0, "seed {seed}: sent once");
         cluster.take(bot);
     }
 }
 
 #[test]
-fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
+fn pins_and_backend_messages_are_in_passive_updates() {
     for (capabilities, key) in [(0, "channel_unread_updates"), (V1, "channels"), (V2, "updated_channels")] {
         let mut cluster = quiet();
         let client = live_user(&mut cluster, &bob(), capabilities);

@@ -42,17 +42,17 @@ impl Cast {
     }
 
     /// The last dispatch of each client, blind ones first.
-    fn told(&mut self) -> [Value; 4] {
+    fn last_dispatches(&mut self) -> [Value; 4] {
         [self.blind, self.blind_etf, self.seeing, self.user].map(|client| {
             let dispatches = self.cluster.dispatches(client);
-            dispatches.last().expect("everybody is told").d()
+            dispatches.last().expect("each client receives one").d()
         })
     }
 
-    /// Whether the content is readable, and that of the message it answers, for the blind bot. Everybody
-    /// else reads all.
+    /// Whether the content is readable, and that of the message it answers, for the blind bot. The other clients read
+    /// all.
     fn check(&mut self, content: &str, reads: bool, reads_referenced: Option<bool>) {
-        for (n, d) in self.told().iter().enumerate() {
+        for (n, d) in self.last_dispatches().iter().enumerate() {
             let is_blind = n < 2;
             check_one(d, content, reads || !is_blind, n);
             match reads_referenced {
@@ -87,7 +87,7 @@ fn what_mentions_the_bot_is_not() {
 }
 
 #[test]
-fn a_mention_of_somebody_else_or_of_everybody_does_not_count() {
+fn mentions_of_others_and_of_everyone_do_not_count() {
     let mut cast = cast();
     let content = format!("hello <@{}> @everyone", pro().id);
     cast.say(&ana(), message(&content));
@@ -139,14 +139,14 @@ fn the_message_it_answers_is_judged_apart() {
 }
 
 #[test]
-fn edits_are_judged_anew() {
+fn each_edit_is_redacted_by_its_own_mentions() {
     let mut cast = cast();
     let mention = format!("hello <@{}>", gob().id);
-    let said = cast.say(&ana(), message(&mention));
+    let message_id = cast.say(&ana(), message(&mention));
     cast.check(&mention, true, None);
     let edit = |cast: &mut Cast, content: &str| {
         let patch = MessagePatch { content: Some(content.to_owned()), ..MessagePatch::default() };
-        let command = Command::EditMessage(channel(GENERAL), said, Box::new(patch));
+        let command = Command::EditMessage(channel(GENERAL), message_id, Box::new(patch));
         cast.cluster.command(Actor::User(ana().id), command).expect("it is theirs");
     };
     edit(&mut cast, "hello nobody");

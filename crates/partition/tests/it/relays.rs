@@ -1,5 +1,5 @@
-//! Several relays of one guild on one partition: everybody hears everything once, and each falls behind for itself
-//! (trap 15).
+//! Several relays of one guild on one partition: every session receives each event once, and each relay falls behind
+//! independently (trap 15).
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
@@ -47,17 +47,17 @@ fn close(cluster: &mut TestCluster, client: ClientId) {
 }
 
 #[test]
-fn everybody_gets_each_message_once_and_in_order() {
+fn every_session_receives_each_message_once_and_in_order() {
     let mut cluster = split();
     let clients = crowd(&mut cluster, 20);
     assert_eq!(subscribed(&cluster), (0..7).map(relay).collect::<Vec<_>>());
     // More in a row than the dispatches that are remembered from one relay to the next.
     for round in [1, 7, 50] {
-        let said: Vec<String> =
+        let sent: Vec<String> =
             (0..round).map(|n| say(&mut cluster, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
         for client in &clients {
             let dispatches = cluster.dispatches(*client);
-            assert_eq!(message_ids(&dispatches), said);
+            assert_eq!(message_ids(&dispatches), sent);
         }
     }
     assert_eq!(cluster.partition().counters().dispatches_total, 20 * (2 + 1 + 7 + 50));
@@ -69,15 +69,15 @@ fn everybody_gets_each_message_once_and_in_order() {
 }
 
 #[test]
-fn relays_that_are_told_one_after_the_other_tell_the_same() {
+fn relays_served_one_after_the_other_deliver_the_same() {
     let mut cluster = split();
     let clients = crowd(&mut cluster, 9);
     cluster.hold(Hold::Mail);
-    let said: Vec<String> = (0..50).map(|n| say(&mut cluster, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
+    let sent: Vec<String> = (0..50).map(|n| say(&mut cluster, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
     for index in [2, 0, 1] {
         cluster.deliver_mail_to(relay(index), usize::MAX);
         for (n, client) in clients.iter().enumerate() {
-            let expected = if n / SESSIONS_PER_RELAY == usize::from(index) { &said[..] } else { &[] };
+            let expected = if n / SESSIONS_PER_RELAY == usize::from(index) { &sent[..] } else { &[] };
             assert_eq!(message_ids(&cluster.dispatches(*client)), expected, "client {n} after relay {index}");
         }
     }
@@ -147,11 +147,11 @@ fn a_reset_concerns_only_the_sessions_of_its_relay() {
         cluster.run_until_idle();
         say(&mut cluster, &ana(), GENERAL, "hi");
         for (n, client) in clients.iter().enumerate() {
-            let told = names(&mut cluster, *client);
+            let received = names(&mut cluster, *client);
             if n / SESSIONS_PER_RELAY == usize::from(reset) {
-                assert_eq!(told, ["GUILD_DELETE", "GUILD_CREATE", "MESSAGE_CREATE"], "client {n}");
+                assert_eq!(received, ["GUILD_DELETE", "GUILD_CREATE", "MESSAGE_CREATE"], "client {n}");
             } else {
-                assert_eq!(told, ["MESSAGE_CREATE"], "client {n}");
+                assert_eq!(received, ["MESSAGE_CREATE"], "client {n}");
             }
         }
     }
@@ -201,11 +201,11 @@ struct Witness {
 }
 
 impl Witness {
-    fn look(&mut self, cluster: &mut TestCluster, said: &[MessageId]) {
+    fn look(&mut self, cluster: &mut TestCluster, sent: &[MessageId]) {
         for dispatch in cluster.dispatches(self.client) {
             assert_eq!(dispatch.seq, self.seq + 1);
             self.seq += 1;
-            let place = |message: &str| said.iter().position(|id| id.to_string() == message).expect("it was said");
+            let place = |message: &str| sent.iter().position(|id| id.to_string() == message).expect("it was sent");
             match dispatch.name.as_str() {
                 "GUILD_DELETE" => {
                     assert!(!self.is_out && dispatch.d()["unavailable"] == true);
@@ -214,7 +214,7 @@ impl Witness {
                 "GUILD_CREATE" => {
                     assert!(std::mem::take(&mut self.is_out), "without GUILD_DELETE");
                     let known = newest_message(&dispatch).map_or(0, |newest| place(&newest) + 1);
-                    assert!(known >= self.known, "it is older than what was told");
+                    assert!(known >= self.known, "it is older than the last one sent");
                     self.known = known;
                 }
                 "MESSAGE_CREATE" => {
@@ -229,7 +229,7 @@ impl Witness {
 }
 
 #[test]
-fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
+fn sessions_end_at_the_guilds_state_after_any_delay_or_loss() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let mut cluster = split();
@@ -242,16 +242,16 @@ fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
         };
         let mut witnesses: Vec<Witness> = clients.into_iter().map(|client| witness(client, &mut cluster)).collect();
         cluster.hold(Hold::Mail);
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         let mut is_cut = [false; 3];
         for _ in 0..120 {
             let index = rng.below(3) as usize;
             let which = relay(index as u16);
             match rng.below(10) {
-                0..=3 => said.push(say(&mut cluster, &ana(), GENERAL, &said.len().to_string())),
+                0..=3 => sent.push(say(&mut cluster, &ana(), GENERAL, &sent.len().to_string())),
                 4..=6 => cluster.deliver_mail_to(which, rng.below(6) as usize),
                 7 => {
-                    // Nobody knows of this one before the next arrives.
+                    // The relay notices this loss with the next message.
                     cluster.lose_mail_to(which);
                 }
                 8 if !is_cut[index] => {
@@ -265,7 +265,7 @@ fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
                 }
             }
             let looker = rng.below(9) as usize;
-            witnesses[looker].look(&mut cluster, &said);
+            witnesses[looker].look(&mut cluster, &sent);
         }
         // All links have room again, and go on. A request to start again may have been lost: then it is made again.
         cluster.release(Hold::Mail);
@@ -274,12 +274,12 @@ fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
         }
         for _ in 0..3 {
             cluster.advance(1_000);
-            said.push(say(&mut cluster, &ana(), GENERAL, "last"));
+            sent.push(say(&mut cluster, &ana(), GENERAL, "last"));
             cluster.run_until_idle();
         }
         for witness in &mut witnesses {
-            witness.look(&mut cluster, &said);
-            assert!(!witness.is_out && witness.known == said.len(), "seed {seed}: left behind");
+            witness.look(&mut cluster, &sent);
+            assert!(!witness.is_out && witness.known == sent.len(), "seed {seed}: left behind");
         }
     }
 }

@@ -13,7 +13,7 @@ fn contiguous(names: &[(u64, String)], from: u64) {
 }
 
 #[test]
-fn nothing_is_missing_whatever_was_lost_on_the_way() {
+fn a_resume_after_any_loss_misses_nothing() {
     for params in [
         ClientParams::JSON,
         ClientParams::ETF,
@@ -87,7 +87,7 @@ fn with_nothing_missed_there_is_only_resumed() {
 }
 
 #[test]
-fn everything_can_be_asked_for_again_from_the_beginning() {
+fn a_resume_from_seq_0_replays_everything() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     say(&mut cluster, &ana(), GENERAL, "one");
@@ -169,7 +169,7 @@ fn another_account_cannot_take_a_session() {
     refused(&mut cluster, client, &gob());
     refused(&mut cluster, client, &bob());
     say(&mut cluster, &ana(), GENERAL, "for the rightful one");
-    assert_eq!(heard(&mut cluster, client).len(), 1, "whose connection is as it was");
+    assert_eq!(heard(&mut cluster, client).len(), 1, "the connection is unchanged");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_resume_takes_over_from_a_connection_that_is_still_there() {
     cluster.start_reading(old);
     let received = cluster.take(old);
     let messages = received.iter().filter(|received| matches!(received, Received::Dispatch(_))).count();
-    assert_eq!(messages, 2, "what was on its way to the old one");
+    assert_eq!(messages, 2, "messages on their way to the old connection");
     assert!(received.contains(&Received::Close(Some(4000), "Unknown error, reconnect and resume".to_owned())));
     assert_eq!(cluster.partition().sessions_count(), 1);
     // Its end does not detach the session from the new one.
@@ -309,7 +309,7 @@ fn what_a_connected_client_has_is_forgotten_beyond_the_limit_only() {
 }
 
 #[test]
-fn a_session_that_has_not_said_ready_cannot_be_resumed() {
+fn a_session_before_ready_cannot_be_resumed() {
     let mut cluster = world();
     cluster.name_guild(&bob(), guildhall_test_kit::id(2));
     let client = cluster.login(&bob(), None, ClientParams::JSON);
@@ -391,7 +391,7 @@ fn a_reset_in_the_middle_of_a_frame_finishes_it_first() {
 }
 
 #[test]
-fn who_is_entering_when_messages_are_lost_enters_all_the_same() {
+fn a_session_that_attaches_during_a_loss_receives_its_guild() {
     let mut cluster = world();
     // A first session, so that the stream exists already.
     let _first = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);

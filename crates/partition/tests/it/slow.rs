@@ -1,4 +1,4 @@
-//! Slow readers: they wait for nobody but themselves, and past the limits they are cut.
+//! Slow consumers: they delay only themselves, and past the limits they are cut.
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
@@ -98,7 +98,7 @@ fn a_batch_keeps_the_order_of_all_kinds_of_dispatches() {
 }
 
 #[test]
-fn who_takes_nothing_for_too_long_is_cut_and_may_resume() {
+fn a_stalled_client_is_cut_and_can_resume() {
     for params in [ClientParams::JSON, ZSTD] {
         let mut cluster = world();
         let client = live(&mut cluster, &pro(), Some(FULL), params);
@@ -118,7 +118,7 @@ fn who_takes_nothing_for_too_long_is_cut_and_may_resume() {
 }
 
 #[test]
-fn who_takes_a_little_now_and_then_is_not_cut() {
+fn a_client_that_reads_a_little_is_not_cut() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     let socket = cluster.client(client).socket().clone();
@@ -139,7 +139,7 @@ fn who_takes_a_little_now_and_then_is_not_cut() {
 }
 
 #[test]
-fn who_falls_behind_past_the_limit_is_cut_and_starts_anew() {
+fn a_client_behind_past_the_limit_is_cut_and_its_session_ends() {
     for (events, bytes) in [(20, usize::MAX), (usize::MAX, 20_000)] {
         let mut cluster = world_with(|config| {
             (config.replay_events_max, config.replay_bytes_max) = (5, 1_000);
@@ -150,21 +150,21 @@ fn who_falls_behind_past_the_limit_is_cut_and_starts_anew() {
         cluster.take(slow);
         cluster.stop_reading(slow);
         cluster.client(slow).socket().set_room(10);
-        let mut said = 0;
+        let mut sent = 0;
         while cluster.partition().sessions_count() == 2 {
             say(&mut cluster, &ana(), GENERAL, "and so on");
             cluster.run_until_idle();
-            said += 1;
+            sent += 1;
         }
-        assert!((15..=40).contains(&said), "{said}");
-        assert_eq!(heard(&mut cluster, quick).len(), said, "nobody else waits");
+        assert!((15..=40).contains(&sent), "{sent}");
+        assert_eq!(heard(&mut cluster, quick).len(), sent, "no other session waits");
         assert_eq!(cluster.partition().conns_count(), 1);
         refused(&mut cluster, slow, &pro());
     }
 }
 
 #[test]
-fn who_asks_without_reading_is_cut() {
+fn a_client_that_sends_without_reading_is_cut() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     cluster.stop_reading(client);
@@ -189,7 +189,7 @@ fn a_flood_during_the_token_check_is_cut_short() {
     let client = cluster.connect(ClientParams::JSON);
     cluster.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
     cluster.run_until_idle();
-    // From here on the server does not read: this waits in the socket, and costs nobody anything.
+    // From here on the server does not read: the bytes wait in the socket, and cost no memory of the process.
     assert!(!cluster.client(client).socket().is_server_reading());
     (0..300).for_each(|_| cluster.client(client).send_raw(&[b' '; 1_000]));
     assert_eq!(cluster.close_code(client), None);
@@ -205,9 +205,9 @@ fn a_flood_during_the_token_check_is_cut_short() {
 }
 
 #[test]
-fn a_close_comes_after_what_was_begun() {
-    // Frames that were compressed together cannot be taken back; of shared ones the first was begun.
-    for (params, begun) in [(ClientParams::JSON, 1), (ClientParams::ETF, 1), (ZSTD, 3), (ZLIB_ETF, 3)] {
+fn a_close_frame_follows_started_frames() {
+    // Frames that were compressed together cannot be withdrawn; of shared ones the first was started.
+    for (params, started) in [(ClientParams::JSON, 1), (ClientParams::ETF, 1), (ZSTD, 3), (ZLIB_ETF, 3)] {
         let mut cluster = world();
         let client = live(&mut cluster, &pro(), Some(FULL), params);
         cluster.stop_reading(client);
@@ -223,9 +223,9 @@ fn a_close_comes_after_what_was_begun() {
             panic!("{params:?} {received:?}")
         };
         assert!(dispatches.iter().all(|received| matches!(received, Received::Dispatch(_))), "{params:?} {received:?}");
-        assert_eq!(dispatches.len(), begun, "{params:?}");
+        assert_eq!(dispatches.len(), started, "{params:?}");
         let (_, names) = replayed(&mut cluster, client, &pro());
-        assert_eq!(names.len(), 3 - begun, "{params:?}");
+        assert_eq!(names.len(), 3 - started, "{params:?}");
     }
 }
 

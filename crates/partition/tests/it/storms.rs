@@ -1,5 +1,5 @@
-//! Trap 16: everybody connects at once. READY and GUILD_CREATE are made when they are written, few at a time, and not
-//! kept.
+//! Trap 16: all clients connect at once. READY and GUILD_CREATE are rendered when they are written, few at a time, and
+//! not kept.
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
@@ -54,7 +54,7 @@ fn largest(params: ClientParams) -> usize {
     sizes.max().expect("READY")
 }
 
-/// Everybody identifies in the same moment, with sockets that take little.
+/// All clients identify at the same time, with little room in their sockets.
 fn storm(cluster: &mut TestCluster) -> Vec<ClientId> {
     let kinds = [
         ClientParams::JSON,
@@ -88,7 +88,7 @@ fn check_bytes(cluster: &TestCluster, one: usize) {
     assert!(held_bytes(cluster) <= rendered, "{} bytes are held, {rendered} counted", held_bytes(cluster));
 }
 
-/// Everybody reads a little, in any order, until nothing comes any more.
+/// All clients read a little, in random order, until nothing is left.
 fn read_all(cluster: &mut TestCluster, clients: &[ClientId], rng: &mut Rng, one: usize) {
     loop {
         let mut readers = clients.to_vec();
@@ -103,7 +103,7 @@ fn read_all(cluster: &mut TestCluster, clients: &[ClientId], rng: &mut Rng, one:
 }
 
 #[test]
-fn a_storm_of_slow_clients_holds_little_and_everybody_is_served() {
+fn a_storm_of_slow_clients_holds_little_and_all_are_served() {
     let one = largest(ClientParams::JSON);
     assert!(CAP > 3 * one && CAP < CLIENTS / 4 * one, "{one} bytes each");
     let mut cluster = stormy(CAP);
@@ -118,18 +118,21 @@ fn a_storm_of_slow_clients_holds_little_and_everybody_is_served() {
     cluster.command_in(id(2), guildhall_guild::Actor::User(ana().id), hi).expect("she may");
     read_all(&mut cluster, &clients, &mut Rng::new(1), one);
     for (n, client) in clients.into_iter().enumerate() {
-        let told = cluster.names(client);
-        assert!(told.is_sorted_by(|a, b| a.0 + 1 == b.0) && told[0] == (1, "READY".to_owned()), "client {n}: {told:?}");
-        let count = |name: &str| told.iter().filter(|(_, told)| told == name).count();
+        let received = cluster.names(client);
+        assert!(
+            received.is_sorted_by(|a, b| a.0 + 1 == b.0) && received[0] == (1, "READY".to_owned()),
+            "client {n}: {received:?}"
+        );
+        let count = |name: &str| received.iter().filter(|(_, received)| received == name).count();
         let [guilds, supplementals] = if n % 3 == 0 { [2, 0] } else { [0, n % 2] };
         let counts = [count("GUILD_CREATE"), count("READY_SUPPLEMENTAL"), count("MESSAGE_CREATE")];
-        assert_eq!(counts, [guilds, supplementals, 1], "client {n}: {told:?}");
+        assert_eq!(counts, [guilds, supplementals, 1], "client {n}: {received:?}");
     }
     assert_eq!((cluster.partition().rendered_bytes(), held_bytes(&cluster)), (0, 0));
 }
 
 #[test]
-fn who_dies_in_a_storm_gives_its_room_back() {
+fn a_connection_that_ends_in_a_storm_frees_its_room() {
     let one = largest(ClientParams::JSON);
     for seed in 0..4 {
         let mut rng = Rng::new(seed);
@@ -153,8 +156,8 @@ fn who_dies_in_a_storm_gives_its_room_back() {
         }
         read_all(&mut cluster, &clients, &mut rng, one);
         for client in clients {
-            let told = cluster.names(client);
-            assert_eq!(told.first(), Some(&(1, "READY".to_owned())), "seed {seed}: {told:?}");
+            let received = cluster.names(client);
+            assert_eq!(received.first(), Some(&(1, "READY".to_owned())), "seed {seed}: {received:?}");
         }
         // A closing connection waits for its client, and one that does not read holds up others, both for
         // a limited time.
@@ -220,8 +223,8 @@ fn a_bot_in_many_guilds_keeps_none_of_them_and_can_ask_for_all_again() {
     cluster.add_account(&gob());
     (1..=GUILDS).for_each(|n| cluster.add_guild(large(n, 5).load()));
     let client = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);
-    let told = names(&mut cluster, client);
-    assert_eq!(told.iter().filter(|name| *name == "GUILD_CREATE").count() as u64, GUILDS);
+    let received = names(&mut cluster, client);
+    assert_eq!(received.iter().filter(|name| *name == "GUILD_CREATE").count() as u64, GUILDS);
     let session = cluster.partition().sessions().next().expect("it is there");
     assert_eq!(session.replay.len() as u64, 1 + GUILDS);
     assert_eq!(held_bytes(&cluster), 0);
@@ -263,8 +266,8 @@ fn ready_comes_in_its_two_parts_before_what_happened_while_it_was_gathered() {
     assert_eq!(names(&mut cluster, client), ["HELLO"; 0]);
     cluster.advance(5_000);
     let dispatches = cluster.dispatches(client);
-    let told: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
-    assert_eq!(told, ["READY", "READY_SUPPLEMENTAL", "VOICE_STATE_UPDATE", "VOICE_STATE_UPDATE"]);
+    let received: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
+    assert_eq!(received, ["READY", "READY_SUPPLEMENTAL", "VOICE_STATE_UPDATE", "VOICE_STATE_UPDATE"]);
     assert!(dispatches.is_sorted_by(|a, b| a.seq + 1 == b.seq));
     assert_eq!(dispatches[1].d()["guilds"][0]["voice_states"], json!([]));
 }
@@ -293,7 +296,7 @@ fn trickle(cluster: &mut TestCluster, client: ClientId, seconds: usize) {
 }
 
 #[test]
-fn who_takes_too_long_over_what_others_wait_for_is_cut() {
+fn a_slow_client_that_blocks_the_queue_is_cut() {
     let mut cluster = stormy(1);
     let [slow, waiting] = one_waits_for_another(&mut cluster);
     trickle(&mut cluster, slow, 20);
@@ -306,7 +309,7 @@ fn who_takes_too_long_over_what_others_wait_for_is_cut() {
 }
 
 #[test]
-fn who_takes_long_while_nobody_waits_is_left_alone() {
+fn a_slow_client_without_a_queue_is_not_cut() {
     let mut cluster = stormy(usize::MAX);
     let [slow, other] = one_waits_for_another(&mut cluster);
     cluster.cut(other);
@@ -316,7 +319,7 @@ fn who_takes_long_while_nobody_waits_is_left_alone() {
 }
 
 #[test]
-fn who_has_many_guilds_takes_turns_with_those_who_wait() {
+fn a_client_with_many_guilds_alternates_with_the_queue() {
     let mut cluster = stormy(1);
     (3..50).for_each(|n| cluster.add_guild(large(n, 3).load()));
     let many = cluster.connect(ClientParams::JSON);
@@ -324,7 +327,7 @@ fn who_has_many_guilds_takes_turns_with_those_who_wait() {
     cluster.client(many).socket().set_room(200);
     cluster.client(many).identify(identify_payload(&gob().username, Some(PLAIN)));
     cluster.run_until_idle();
-    // A bot's READY is small and waits for nobody; then its guilds begin.
+    // A bot's READY is small and does not queue; its guilds follow.
     while cluster.partition().rendered_bytes() == 0 {
         cluster.read_some(many, 200);
         cluster.run_until_idle();

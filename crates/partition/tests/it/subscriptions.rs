@@ -28,13 +28,13 @@ fn watch(cluster: &mut TestCluster, client: ClientId, members: &[Arc<User>]) {
 
 /// Users and status of the presences that arrived, in order. Nothing else may have arrived.
 fn presences(cluster: &mut TestCluster, client: ClientId) -> Vec<(String, String)> {
-    let told = |dispatch: guildhall_test_kit::Dispatch| {
+    let presence = |dispatch: guildhall_test_kit::Dispatch| {
         assert_eq!(dispatch.name, "PRESENCE_UPDATE", "{dispatch:?}");
         let d = dispatch.d();
         assert_eq!(d["guild_id"], id::<()>(GUILD).to_string());
         (text(&d["user"]["id"]), text(&d["status"]))
     };
-    cluster.dispatches(client).into_iter().map(told).collect()
+    cluster.dispatches(client).into_iter().map(presence).collect()
 }
 
 fn shown(who: &Arc<User>, status: &str) -> (String, String) {
@@ -66,7 +66,7 @@ fn typing_makes_active_and_an_explicit_false_passive_again() {
 }
 
 #[test]
-fn in_a_small_guild_a_user_is_active_but_is_not_told_who_types() {
+fn in_a_small_guild_a_user_is_active_without_typing_events() {
     let mut cluster = world();
     let client = live_user(&mut cluster, &bob(), 0);
     types(&mut cluster, &ana());
@@ -106,7 +106,7 @@ fn the_bulk_form_says_the_same_about_several_guilds() {
 }
 
 #[test]
-fn watched_members_are_told_at_once_and_then_with_each_change() {
+fn presences_of_watched_members_are_sent_at_once_and_at_each_change() {
     let mut cluster = quiet();
     shows(&mut cluster, &ana(), Status::Idle);
     let client = live_user(&mut cluster, &bob(), 0);
@@ -123,7 +123,11 @@ fn watched_members_are_told_at_once_and_then_with_each_change() {
     assert_eq!(presences(&mut cluster, client), [shown(&pro(), "online")]);
     shows(&mut cluster, &gob(), Status::Idle);
     shows(&mut cluster, &ana(), Status::Online);
-    assert_eq!(presences(&mut cluster, client), [shown(&ana(), "online")], "the dropped one is told no more");
+    assert_eq!(
+        presences(&mut cluster, client),
+        [shown(&ana(), "online")],
+        "presences of the dropped member are not sent any more"
+    );
     watch(&mut cluster, client, &[]);
     shows(&mut cluster, &ana(), Status::Idle);
     shows(&mut cluster, &pro(), Status::Idle);
@@ -148,26 +152,26 @@ fn a_watcher_that_comes_or_goes_changes_nothing_for_the_others() {
 }
 
 #[test]
-fn members_changes_are_told_of_watched_ones_of_oneself_or_of_all() {
+fn member_updates_cover_watched_members_oneself_or_all() {
     let mut cluster = quiet();
     let client = live_user(&mut cluster, &bob(), 0);
     let change_all =
         |cluster: &mut TestCluster, n: &str| [ana(), bob(), gob()].iter().for_each(|who| nick(cluster, who, n));
-    let told = |cluster: &mut TestCluster, n: &str| -> Vec<String> {
+    let updated = |cluster: &mut TestCluster, n: &str| -> Vec<String> {
         change_all(cluster, n);
         let dispatches = cluster.dispatches(client);
         assert!(dispatches.iter().all(|dispatch| dispatch.name == "GUILD_MEMBER_UPDATE"), "{dispatches:?}");
         dispatches.iter().map(|dispatch| text(&dispatch.d()["user"]["username"])).collect()
     };
     let all = [ana(), bob(), gob()].map(|user| user.username.clone());
-    assert_eq!(told(&mut cluster, "1"), all[1..2]);
+    assert_eq!(updated(&mut cluster, "1"), all[1..2]);
     watch(&mut cluster, client, &[gob()]);
     cluster.take(client);
-    assert_eq!(told(&mut cluster, "2"), all[1..]);
+    assert_eq!(updated(&mut cluster, "2"), all[1..]);
     subscribe(&mut cluster, client, json!({"member_updates": true}));
-    assert_eq!(told(&mut cluster, "3"), all, "each once");
+    assert_eq!(updated(&mut cluster, "3"), all, "each once");
     subscribe(&mut cluster, client, json!({"member_updates": false, "members": []}));
-    assert_eq!(told(&mut cluster, "4"), all[1..2]);
+    assert_eq!(updated(&mut cluster, "4"), all[1..2]);
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn bots_may_send_what_they_like() {
 }
 
 #[test]
-fn a_guild_that_the_session_is_not_in_is_not_asked_anything() {
+fn a_subscription_to_a_foreign_guild_is_dropped() {
     let mut cluster = quiet();
     let stranger = guildhall_test_kit::user(777);
     cluster.add_account(&stranger);
@@ -223,7 +227,7 @@ fn what_was_subscribed_to_survives_a_resume() {
 }
 
 #[test]
-fn what_was_subscribed_to_survives_a_reset_and_what_changed_meanwhile_is_told() {
+fn subscriptions_survive_a_reset_and_missed_changes_are_sent() {
     let mut cluster = quiet();
     let client = live_user(&mut cluster, &bob(), 0);
     subscribe(&mut cluster, client, json!({"typing": true, "members": [gob().id.to_string()]}));
@@ -233,8 +237,8 @@ fn what_was_subscribed_to_survives_a_reset_and_what_changed_meanwhile_is_told() 
     cluster.run_until_idle();
     cluster.room(relay(0), id(GUILD));
     let dispatches = cluster.dispatches(client);
-    let told: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
-    assert_eq!(told, ["GUILD_DELETE", "GUILD_CREATE", "PRESENCE_UPDATE"]);
+    let names: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
+    assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "PRESENCE_UPDATE"]);
     assert_eq!(dispatches[2].d()["status"], "idle");
     types(&mut cluster, &ana());
     shows(&mut cluster, &gob(), Status::Dnd);
@@ -281,7 +285,7 @@ fn what_is_given_up_while_the_guild_is_out_is_not_followed_once_it_is_back() {
 }
 
 #[test]
-fn who_was_thrown_out_is_told_nothing_that_they_asked_for_before() {
+fn a_removed_member_receives_no_answers_to_earlier_requests() {
     let mut cluster = quiet();
     let client = live_user(&mut cluster, &bob(), 0);
     let _keeps_the_relay = live_user(&mut cluster, &ana(), 0);
@@ -320,7 +324,7 @@ fn a_subscription_in_the_same_breath_as_a_close_is_harmless() {
 }
 
 #[test]
-fn a_member_list_is_told_once_and_once_more_after_a_reset() {
+fn a_member_list_is_sent_once_and_again_after_a_reset() {
     let mut cluster = quiet();
     let client = live_user(&mut cluster, &bob(), 0);
     let _keeps_the_relay = live_user(&mut cluster, &ana(), 0);

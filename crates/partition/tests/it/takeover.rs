@@ -37,11 +37,11 @@ fn v1_v2_each_stream_goes_on() {
         for params in ALL.into_iter().chain(with_dictionaries()) {
             let mut cluster = world_of_streams(streams);
             let clients = [(); 2].map(|()| live(&mut cluster, &pro(), Some(FULL), params));
-            let mut said = 0;
+            let mut sent = 0;
             for _ in 0..3 {
                 let more: Vec<String> =
-                    (said..said + 30).map(|n| format!("message {n} with more to say, äöü 🔥")).collect();
-                said += more.len();
+                    (sent..sent + 30).map(|n| format!("message {n} with more to say, äöü 🔥")).collect();
+                sent += more.len();
                 say_all(&mut cluster, more.clone());
                 for client in clients {
                     assert_eq!(only_messages(&mut cluster, client), more, "{params:?} {streams:?}");
@@ -79,8 +79,8 @@ fn v1_a_full_socket_gets_the_rest() {
                 Received::Dispatch(dispatch) => Some(text(&dispatch.d()["content"])),
                 _ => None,
             };
-            let told: Vec<String> = received.into_iter().filter_map(content).collect();
-            assert_eq!((told, pongs), (more, 1), "{params:?} {room}");
+            let contents: Vec<String> = received.into_iter().filter_map(content).collect();
+            assert_eq!((contents, pongs), (more, 1), "{params:?} {room}");
         }
     }
 }

@@ -40,7 +40,7 @@ fn ids(threads: &Value) -> Vec<ChannelId> {
     threads.iter().map(|thread| text(&thread["id"]).parse().expect("an id")).collect()
 }
 
-/// What THREAD_LIST_SYNC tells, one after the other.
+/// Threads in each THREAD_LIST_SYNC.
 fn synced(dispatches: &[Dispatch]) -> Vec<Vec<ChannelId>> {
     let syncs = dispatches.iter().filter(|dispatch| dispatch.name == "THREAD_LIST_SYNC");
     syncs.map(|dispatch| ids(&dispatch.d()["threads"])).collect()
@@ -53,7 +53,7 @@ fn replayed(cluster: &mut TestCluster, client: ClientId, who: &Arc<User>) -> Vec
 }
 
 #[test]
-fn who_comes_to_view_a_channel_is_told_of_threads_they_joined_or_of_all_if_they_asked() {
+fn a_channel_that_enters_the_view_sends_joined_threads_or_all_by_subscription() {
     for asks in [false, true] {
         let mut cluster = stewarded();
         give_role(&mut cluster, &bob(), INSIDERS);
@@ -73,7 +73,7 @@ fn who_comes_to_view_a_channel_is_told_of_threads_they_joined_or_of_all_if_they_
 }
 
 #[test]
-fn who_joined_none_of_a_channels_threads_and_did_not_ask_is_told_nothing() {
+fn a_channel_without_joined_threads_sends_no_list() {
     let mut cluster = stewarded();
     begin(&mut cluster, &ana(), HIDDEN, ChannelType::PublicThread);
     let client = live_user(&mut cluster, &bob(), 0);
@@ -89,20 +89,20 @@ fn a_time_out_that_is_over_hides_no_thread() {
     let until = |ms| MemberPatch { communication_disabled_until: Some(Some(Timestamp(ms))), ..MemberPatch::default() };
     // When the test's clock begins.
     let now = guildhall_test_kit::FakeClock::default().now().unix.0;
-    let told = |cluster: &mut TestCluster| {
+    let lists = |cluster: &mut TestCluster| {
         let client = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);
         let dispatches = cluster.dispatches(client);
         let created = dispatches.iter().find(|dispatch| dispatch.name == "GUILD_CREATE").expect("it is in the guild");
         ids(&created.d()["threads"])
     };
     system(&mut cluster, Command::UpdateMember(gob().id, Box::new(until(now + 10_000))));
-    assert_eq!(told(&mut cluster), []);
+    assert_eq!(lists(&mut cluster), []);
     cluster.advance(10_000);
-    assert_eq!(told(&mut cluster), [thread]);
+    assert_eq!(lists(&mut cluster), [thread]);
 }
 
 #[test]
-fn who_asked_for_all_threads_is_told_of_them_again_after_an_outage() {
+fn a_subscription_to_all_threads_survives_an_outage() {
     let mut cluster = stewarded();
     let thread = begin(&mut cluster, &ana(), GENERAL, ChannelType::PublicThread);
     let client = live_user(&mut cluster, &bob(), 0);
@@ -137,7 +137,7 @@ fn a_list_of_threads_is_replayed_without_those_that_its_reader_may_not_see_any_m
 fn a_list_of_threads_of_the_process_before_is_made_anew_if_its_reader_may_not_see_all_of_it() {
     for restarts in [1, 2] {
         let mut cluster = stewarded();
-        // The store of this test has no threads, so nobody sees these two after it.
+        // The store of this test has no threads, so these two do not survive the restart.
         let before = [ChannelType::PublicThread, ChannelType::PrivateThread].map(|kind| {
             let thread = begin(&mut cluster, &ana(), GENERAL, kind);
             add_to_thread(&mut cluster, thread, &bob());
@@ -156,8 +156,8 @@ fn a_list_of_threads_of_the_process_before_is_made_anew_if_its_reader_may_not_se
         let since = begin(&mut cluster, &ana(), GENERAL, ChannelType::PublicThread);
         assert!(!before.contains(&since));
         // They receive all threads again when their guild attaches them.
-        let told = synced(&replayed(&mut cluster, client, &bob()));
-        assert_eq!(told[0], [since], "after {restarts} restarts: {told:?}");
+        let lists = synced(&replayed(&mut cluster, client, &bob()));
+        assert_eq!(lists[0], [since], "after {restarts} restarts: {lists:?}");
     }
 }
 
@@ -177,12 +177,12 @@ fn a_list_of_channels_that_came_into_view_is_replayed_as_far_as_they_still_are()
     system(&mut cluster, Command::UpdateGuild(Box::new(owner(&gob()))));
     system(&mut cluster, Command::UpdateGuild(Box::new(owner(&ana()))));
     give_role(&mut cluster, &gob(), INSIDERS);
-    let told = synced(&replayed(&mut cluster, client, &gob()));
-    assert_eq!(told, [vec![hidden], vec![hidden]], "{general} is not in view any more");
+    let lists = synced(&replayed(&mut cluster, client, &gob()));
+    assert_eq!(lists, [vec![hidden], vec![hidden]], "{general} is not in view any more");
 }
 
 #[test]
-fn who_was_in_a_private_thread_learns_at_replay_that_it_is_gone_and_nothing_of_what_was_said() {
+fn replay_has_the_deletion_of_a_private_thread_without_its_messages() {
     let mut cluster = stewarded();
     let thread = begin(&mut cluster, &ana(), GENERAL, ChannelType::PrivateThread);
     add_to_thread(&mut cluster, thread, &gob());
@@ -190,15 +190,15 @@ fn who_was_in_a_private_thread_learns_at_replay_that_it_is_gone_and_nothing_of_w
     let outsider = live(&mut cluster, &pro(), Some(PLAIN), ClientParams::JSON);
     cluster.take(outsider);
     cluster.cut(client);
-    let said = guildhall_guild::NewMessage { content: "secret".into(), ..Default::default() };
-    cluster.command(Actor::User(ana().id), Command::CreateMessage(thread, Box::new(said))).expect("she may");
+    let secret = guildhall_guild::NewMessage { content: "secret".into(), ..Default::default() };
+    cluster.command(Actor::User(ana().id), Command::CreateMessage(thread, Box::new(secret))).expect("she may");
     system(&mut cluster, Command::DeleteChannel(thread));
     let names: Vec<String> = replayed(&mut cluster, client, &gob()).into_iter().map(|dispatch| dispatch.name).collect();
     assert_eq!(names, ["THREAD_DELETE", "RESUMED"]);
     assert_eq!(cluster.dispatches(outsider), []);
 }
 
-/// Somebody away who was let into the guild with a private thread in view, and what becomes of their RESUME.
+/// Result of a RESUME of a session that received the guild with a private thread in view, after `change`.
 fn comes_back_after(change: impl FnOnce(&mut TestCluster, ChannelId)) -> Vec<String> {
     let mut cluster = stewarded();
     let thread = begin(&mut cluster, &ana(), GENERAL, ChannelType::PrivateThread);
@@ -222,7 +222,7 @@ fn comes_back_after(change: impl FnOnce(&mut TestCluster, ChannelId)) -> Vec<Str
 }
 
 #[test]
-fn a_guild_that_tells_of_a_thread_is_not_sent_again_to_who_was_taken_out_of_it() {
+fn a_guild_create_with_a_thread_is_withheld_from_a_removed_thread_member() {
     let all = ["GUILD_DELETE", "GUILD_CREATE", "RESUMED"];
     assert_eq!(comes_back_after(|_, _| {}), all);
     assert_eq!(comes_back_after(|cluster, thread| put_out(cluster, thread, &gob())), ["InvalidSession(false)"]);
@@ -231,7 +231,7 @@ fn a_guild_that_tells_of_a_thread_is_not_sent_again_to_who_was_taken_out_of_it()
         put_out(cluster, thread, &gob());
     };
     let names = comes_back_after(managing);
-    assert_eq!(names[..2], all[..2], "who manages threads sees it still");
+    assert_eq!(names[..2], all[..2], "a moderator of threads still sees it");
     assert_eq!(names.last().map(String::as_str), Some("RESUMED"));
     let thrown_out = |cluster: &mut TestCluster, _| system(cluster, Command::RemoveMember(gob().id));
     assert_eq!(

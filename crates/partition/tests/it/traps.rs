@@ -5,7 +5,7 @@ use guildhall_guild_protocol::ToGuild;
 use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, id};
 use serde_json::json;
 
-/// An opcode that nobody knows ends the link that sent it, and nothing else.
+/// An unknown opcode ends the connection that sent it, and nothing else.
 #[test]
 fn trap_11_an_unknown_opcode_costs_one_link_alone() {
     let mut cluster = world();
@@ -20,10 +20,10 @@ fn trap_11_an_unknown_opcode_costs_one_link_alone() {
     assert_eq!(names.into_iter().map(|(_, name)| name).collect::<Vec<_>>(), ["MESSAGE_CREATE"]);
 }
 
-/// Heartbeats are answered, so the client has no reason to doubt. The guild knows what its relay did not get, and says
-/// so as soon as it can: not with the next event, which may never come.
+/// Heartbeats are answered, so the client sees no problem. The guild knows which messages its relay lost, and resets
+/// the stream as soon as it can, without waiting for the next event, which may never come.
 #[test]
-fn trap_12_who_missed_something_is_told_without_waiting_for_an_event() {
+fn trap_12_a_loss_is_repaired_without_waiting_for_an_event() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     cluster.hold(Hold::Mail);
@@ -35,12 +35,12 @@ fn trap_12_who_missed_something_is_told_without_waiting_for_an_event() {
     cluster.release(Hold::Mail);
     cluster.room(relay(0), id(GUILD));
     cluster.run_until_idle();
-    assert_eq!(names(&mut cluster, client), ["GUILD_DELETE", "GUILD_CREATE"], "and nothing was said since");
+    assert_eq!(names(&mut cluster, client), ["GUILD_DELETE", "GUILD_CREATE"], "without a further event");
 }
 
 /// The same when the loss shows as a gap in the stream, and the first question about it is lost too.
 #[test]
-fn trap_12_a_gap_is_asked_about_until_it_is_filled() {
+fn trap_12_a_resync_is_requested_until_the_gap_is_filled() {
     let mut cluster = world();
     let client = live_bot(&mut cluster);
     cluster.hold(Hold::Mail);
@@ -49,8 +49,8 @@ fn trap_12_a_gap_is_asked_about_until_it_is_filled() {
     cluster.release(Hold::Mail);
     say(&mut cluster, &ana(), GENERAL, "shows the gap");
     cluster.run_until_idle();
-    let told = names(&mut cluster, client);
-    assert_eq!(told, ["GUILD_DELETE", "GUILD_CREATE"], "what follows a gap is not told as if nothing were missing");
+    let received = names(&mut cluster, client);
+    assert_eq!(received, ["GUILD_DELETE", "GUILD_CREATE"], "events after a gap are not sent without a reset");
     say(&mut cluster, &ana(), GENERAL, "after");
     assert_eq!(heard(&mut cluster, client).len(), 1);
 }

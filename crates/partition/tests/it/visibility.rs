@@ -151,7 +151,7 @@ fn s1_frames_do_not_tell_whether_others_were_sent_a_guess() {
     }
 }
 
-/// Guild with two channels that everybody may view, of which the second is narrowed.
+/// Guild with two public channels, of which the second is then hidden from some members.
 const LAGGING: (u64, u64) = (25, 250);
 const NARROWED: u64 = 251;
 

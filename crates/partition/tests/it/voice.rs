@@ -49,25 +49,25 @@ fn an_account_is_in_voice_in_one_guild() {
     join(&mut cluster, phone, there, Some(channel(OTHER_VOICE)));
     let joined_there = (there.to_string(), Some(channel(OTHER_VOICE).to_string()));
     for client in [desk, phone] {
-        let mut told = moves(&mut cluster, client);
-        told.sort();
-        assert_eq!(told, [(here.to_string(), None), joined_there.clone()], "it left here first");
+        let mut received = moves(&mut cluster, client);
+        received.sort();
+        assert_eq!(received, [(here.to_string(), None), joined_there.clone()], "it left here first");
     }
 
     join(&mut cluster, phone, there, None);
     assert_eq!(moves(&mut cluster, desk), [(there.to_string(), None)]);
 }
 
-/// A client that is in voice says where it goes, and nothing of where it was.
+/// A client that moves to a voice channel in another guild sends only the new channel.
 #[test]
-fn who_goes_to_another_guild_leaves_the_first() {
+fn a_voice_join_in_another_guild_leaves_the_first() {
     let (mut cluster, here, there) = world_of_two();
     let desk = cluster.login(&bob(), None, ClientParams::JSON);
     cluster.take(desk);
     join(&mut cluster, desk, here, Some(channel(VOICE)));
     cluster.take(desk);
     join(&mut cluster, desk, there, Some(channel(OTHER_VOICE)));
-    let mut told = moves(&mut cluster, desk);
-    told.sort();
-    assert_eq!(told, [(here.to_string(), None), (there.to_string(), Some(channel(OTHER_VOICE).to_string()))]);
+    let mut received = moves(&mut cluster, desk);
+    received.sort();
+    assert_eq!(received, [(here.to_string(), None), (there.to_string(), Some(channel(OTHER_VOICE).to_string()))]);
 }

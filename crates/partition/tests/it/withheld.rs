@@ -23,7 +23,7 @@ fn away() -> (TestCluster, guildhall_test_kit::ClientId, u64) {
 /// Sequence numbers, names and contents of a replay, without RESUMED.
 fn replay(cluster: &mut TestCluster, client: guildhall_test_kit::ClientId) -> Vec<(u64, String)> {
     let (_, received) = resumed(cluster, client, &gob());
-    let mut told: Vec<(u64, String)> = received
+    let mut received: Vec<(u64, String)> = received
         .into_iter()
         .map(|received| match received {
             Received::Dispatch(dispatch) => {
@@ -36,8 +36,8 @@ fn replay(cluster: &mut TestCluster, client: guildhall_test_kit::ClientId) -> Ve
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(told.pop().expect("it ends with RESUMED").1, "RESUMED");
-    told
+    assert_eq!(received.pop().expect("it ends with RESUMED").1, "RESUMED");
+    received
 }
 
 fn check(change: impl FnOnce(&mut TestCluster), expected: &[(u64, &str)]) {
@@ -46,7 +46,7 @@ fn check(change: impl FnOnce(&mut TestCluster), expected: &[(u64, &str)]) {
     cluster.run_until_idle();
     // Contents are redacted for this bot, so the channel identifies the message.
     let (_, received) = resumed(&mut cluster, client, &gob());
-    let mut told = Vec::new();
+    let mut dispatches = Vec::new();
     for received in received {
         let Received::Dispatch(dispatch) = received else { panic!("{received:?}") };
         let d = dispatch.d();
@@ -56,11 +56,11 @@ fn check(change: impl FnOnce(&mut TestCluster), expected: &[(u64, &str)]) {
             None => "",
         };
         let what = if dispatch.name == "MESSAGE_CREATE" { place.to_owned() } else { dispatch.name };
-        told.push((dispatch.seq - seen, what));
+        dispatches.push((dispatch.seq - seen, what));
     }
-    assert_eq!(told.pop().expect("at least RESUMED").1, "RESUMED");
-    let told: Vec<(u64, &str)> = told.iter().map(|(seq, what)| (*seq, what.as_str())).collect();
-    assert_eq!(told, expected);
+    assert_eq!(dispatches.pop().expect("at least RESUMED").1, "RESUMED");
+    let dispatches: Vec<(u64, &str)> = dispatches.iter().map(|(seq, what)| (*seq, what.as_str())).collect();
+    assert_eq!(dispatches, expected);
     assert_eq!(
         cluster.partition().counters().replay_suppressed_total,
         4 - expected.iter().filter(|(_, what)| matches!(*what, "hidden" | "general")).count() as u64
@@ -73,7 +73,7 @@ fn with_nothing_changed_everything_is_replayed() {
 }
 
 #[test]
-fn who_lost_the_role_does_not_read_the_channel() {
+fn messages_are_withheld_after_the_loss_of_a_role() {
     // A member receives updates of itself whatever its intents.
     check(
         |cluster| take_role(cluster, &gob(), INSIDERS),
@@ -82,7 +82,7 @@ fn who_lost_the_role_does_not_read_the_channel() {
 }
 
 #[test]
-fn who_lost_the_channel_by_an_overwrite_does_not_read_it() {
+fn messages_are_withheld_after_an_overwrite() {
     let deny = |target| Overwrite { target, allow: Permissions::NONE, deny: Permissions::VIEW_CHANNEL };
     check(
         |cluster| system(cluster, Command::PutOverwrite(channel(HIDDEN), deny(OverwriteKind::Member(gob().id)))),
@@ -95,12 +95,12 @@ fn who_lost_the_channel_by_an_overwrite_does_not_read_it() {
 }
 
 #[test]
-fn who_was_thrown_out_reads_nothing_of_it() {
+fn everything_is_withheld_from_a_removed_member() {
     check(|cluster| system(cluster, Command::RemoveMember(gob().id)), &[(5, "GUILD_DELETE")]);
 }
 
 #[test]
-fn what_a_deleted_channel_held_is_withheld_and_the_deletion_told() {
+fn messages_of_a_deleted_channel_are_withheld_and_its_deletion_sent() {
     check(
         |cluster| system(cluster, Command::DeleteChannel(channel(HIDDEN))),
         &[(1, "general"), (3, "general"), (5, "CHANNEL_DELETE")],
@@ -118,7 +118,7 @@ fn a_time_out_takes_nothing_away() {
 }
 
 #[test]
-fn who_has_it_back_when_they_return_reads_all_of_it() {
+fn messages_are_sent_if_the_role_is_back_at_resume() {
     check(
         |cluster| {
             take_role(cluster, &gob(), INSIDERS);
@@ -139,7 +139,7 @@ fn who_has_it_back_when_they_return_reads_all_of_it() {
 }
 
 #[test]
-fn who_was_thrown_out_and_let_in_again_is_a_newcomer() {
+fn a_rejoined_member_receives_the_guild_again() {
     let (mut cluster, client, _) = away();
     system(&mut cluster, Command::RemoveMember(gob().id));
     cluster.run_until_idle();
@@ -159,7 +159,7 @@ fn what_was_withheld_once_stays_withheld() {
     assert_eq!(replay(&mut cluster, client).len(), 3);
     give_role(&mut cluster, &gob(), INSIDERS);
     cluster.run_until_idle();
-    // The first answer was lost on the way; the client asks again from where it was.
+    // The first replay was lost on the way; the client resumes from the same seq.
     let seqs: Vec<u64> = replay(&mut cluster, client).into_iter().map(|(seq, _)| seq - seen).collect();
     assert_eq!(seqs, [1, 3, 5, 6, 7]);
 }
@@ -180,8 +180,8 @@ fn a_live_session_is_not_shown_what_comes_after_it_lost_the_role() {
     assert_eq!(cluster.names(client).len(), 2);
 }
 
-/// Result, at replay, of a dispatch for one session that is lost on the way: `ask` requests it, and `change` then takes
-/// the right to see it away.
+/// Replay of a dispatch for one session that was lost on the way: `ask` requests it, and `change` then revokes the
+/// permission to see it.
 fn lost_on_the_way(
     account: &std::sync::Arc<guildhall_model::User>,
     ask: impl FnOnce(&mut TestCluster, guildhall_test_kit::ClientId),
@@ -203,7 +203,7 @@ fn lost_on_the_way(
 }
 
 #[test]
-fn who_was_thrown_out_is_not_shown_the_members_they_asked_for() {
+fn requested_members_are_withheld_from_a_removed_member() {
     let ask = |cluster: &mut TestCluster, client| {
         let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0});
         cluster.client(client).send(8, &d);
@@ -214,7 +214,7 @@ fn who_was_thrown_out_is_not_shown_the_members_they_asked_for() {
 }
 
 #[test]
-fn who_was_thrown_out_is_not_shown_the_guild_that_they_came_into() {
+fn a_guild_create_is_withheld_from_a_removed_member() {
     let again = |cluster: &mut TestCluster, _| {
         system(cluster, Command::RemoveMember(pro().id));
         system(cluster, Command::AddMember(pro()));
@@ -225,7 +225,7 @@ fn who_was_thrown_out_is_not_shown_the_guild_that_they_came_into() {
 }
 
 #[test]
-fn who_lost_a_channel_is_not_shown_its_newest_message_that_they_asked_for() {
+fn requested_last_messages_are_withheld_after_the_loss_of_a_channel() {
     let ask = |cluster: &mut TestCluster, client| {
         let channels = [channel(HIDDEN).to_string()];
         let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "channel_ids": channels});

@@ -95,7 +95,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// One thing that happens. Users are numbers; `OBSERVER` is the observer's.
+/// One operation. Users are numbers; `OBSERVER` is the observer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Say {

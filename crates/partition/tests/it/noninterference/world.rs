@@ -187,8 +187,8 @@ impl World {
         config.partition.passive_above_members = setup.all_passive.then_some(0);
         let contexts = config.partition.contexts.clone();
         let mut cluster = TestCluster::new(config);
-        let everybody = [OWNER, 701, 702, 703, 704, 705, 706, LURKER, PRO, OBSERVER];
-        everybody.iter().for_each(|n| cluster.add_account(&account(setup, *n)));
+        let users = [OWNER, 701, 702, 703, 704, 705, 706, LURKER, PRO, OBSERVER];
+        users.iter().for_each(|n| cluster.add_account(&account(setup, *n)));
         guilds(setup).into_iter().for_each(|guild| cluster.add_guild(guild));
         directs(setup).into_iter().for_each(|direct| cluster.add_direct(direct));
         let (clients, threads, newest) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
@@ -289,7 +289,7 @@ impl World {
         self.command(id(guild), Actor::System, command).is_ok()
     }
 
-    /// Does one thing. Whether it was done.
+    /// Applies one operation. False if it has no effect in this state.
     pub fn apply(&mut self, op: Op) -> bool {
         let is_done = self.act(op);
         self.ops_count += 1;
@@ -516,7 +516,7 @@ impl World {
         !is_refused
     }
 
-    /// The process ends and the next begins; everybody resumes.
+    /// The process ends and the next one starts; every client resumes.
     fn restart(&mut self) -> bool {
         let mut guilds = guilds(self.setup);
         let now = self.cluster.clock.now();
