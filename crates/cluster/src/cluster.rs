@@ -145,7 +145,7 @@ pub enum Pushed {
     /// The guild is served here: the caller passes the input to it.
     Local(GuildInput),
     /// The machine has queued or sent the input.
-    Taken,
+    Accepted,
     /// `PARKED_MAX` inputs wait already.
     Full(GuildInput),
 }
@@ -248,7 +248,7 @@ enum Removal {
     /// The node has ceased to serve the guild, and reads its record to remove it.
     Wanted,
     /// The request is on its way: the lease store may carry it out late.
-    Asked,
+    Requested,
 }
 
 /// Whether relays of this node are reset once the owner is known.
@@ -269,7 +269,7 @@ impl Search {
 }
 
 /// A request that another node carries out.
-struct Asked {
+struct PendingRequest {
     node: NodeNumber,
     /// Sent to another owner if this node answers `NotOwner`.
     input: GuildInput,
@@ -288,7 +288,7 @@ pub struct Cluster {
     routes: BTreeMap<GuildId, Route>,
     /// Number of routes at which unused ones are evicted.
     routes_max: usize,
-    asked: BTreeMap<RequestId, Asked>,
+    pending: BTreeMap<RequestId, PendingRequest>,
     /// Timers: searches that read the record again, and relays to reset.
     retries: BTreeSet<(Instant, GuildId)>,
     resets: BTreeSet<(Instant, GuildId, RelayId)>,
@@ -316,7 +316,7 @@ impl Cluster {
             peers: BTreeMap::new(),
             routes: BTreeMap::new(),
             routes_max: ROUTES_MAX,
-            asked: BTreeMap::new(),
+            pending: BTreeMap::new(),
             retries: BTreeSet::new(),
             resets: BTreeSet::new(),
             idle: BTreeSet::new(),
@@ -394,7 +394,7 @@ impl Cluster {
     /// Requests that other nodes carry out now.
     #[must_use]
     pub fn asked_count(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     /// The next effect.
@@ -430,7 +430,7 @@ impl Cluster {
             return;
         }
         // Callers would wait for answers of nodes that may be unreachable for long.
-        for request in std::mem::take(&mut self.asked).into_keys() {
+        for request in std::mem::take(&mut self.pending).into_keys() {
             self.answer(request, Err(Refusal::Unavailable));
         }
         self.end_handoffs(now);
@@ -531,9 +531,9 @@ impl Cluster {
     fn void(&mut self, now: Instant, number: NodeNumber) {
         let is_gone = !self.peers.contains_key(&number);
         let lost: Vec<RequestId> =
-            self.asked.iter().filter(|(_, asked)| asked.node == number).map(|(request, _)| *request).collect();
+            self.pending.iter().filter(|(_, pending)| pending.node == number).map(|(request, _)| *request).collect();
         for request in lost {
-            self.asked.remove(&request);
+            self.pending.remove(&request);
             self.answer(request, Err(Refusal::Unavailable));
         }
         self.void_handoffs(now, number);
@@ -614,11 +614,11 @@ impl Cluster {
             let op = match result {
                 OwnerResult::Found(Some((record, revision))) if record == own => match search.removal {
                     _ if is_needless => {
-                        search.removal = Removal::Asked;
+                        search.removal = Removal::Requested;
                         Some(OwnerOp::Remove(revision))
                     }
                     // C6: the removal has this revision.
-                    Removal::Asked => Some(OwnerOp::Replace(own, revision)),
+                    Removal::Requested => Some(OwnerOp::Replace(own, revision)),
                     Removal::No | Removal::Wanted => None,
                 },
                 OwnerResult::Away => return self.read_later(now, guild_id),
@@ -711,8 +711,8 @@ impl Cluster {
 
     fn send_input(&mut self, now: Instant, guild_id: GuildId, node: NodeNumber, input: GuildInput) {
         if let Some(request) = input.request() {
-            let since = self.asked.get(&request).map_or(now, |asked| asked.since);
-            self.asked.insert(request, Asked { node, input: input.clone(), since });
+            let since = self.pending.get(&request).map_or(now, |pending| pending.since);
+            self.pending.insert(request, PendingRequest { node, input: input.clone(), since });
         }
         self.outputs.push_back(Output::Send { to: node, message: PeerMessage::ToGuild { guild_id, input } });
     }
@@ -782,7 +782,7 @@ impl Cluster {
             Owner::Leaving(_) => self.push_leaving(now, guild_id, input),
             Owner::Arriving(arriving) => arriving.take(self.number, Origin::Own, input),
         }
-        Pushed::Taken
+        Pushed::Accepted
     }
 
     /// Evicts owners of guilds without relays here; the next input finds them again.
@@ -947,8 +947,8 @@ impl Cluster {
             PeerMessage::Passed { guild_id, node } => self.handle_passed(now, from, guild_id, node),
             PeerMessage::Arrived { guild_id } => self.handle_arrived(from, guild_id),
             PeerMessage::Answer { request, answer } => {
-                if self.asked.get(&request).is_some_and(|asked| asked.node == from) {
-                    self.asked.remove(&request);
+                if self.pending.get(&request).is_some_and(|pending| pending.node == from) {
+                    self.pending.remove(&request);
                     self.answer(request, *answer);
                 }
             }
@@ -1002,7 +1002,7 @@ impl Cluster {
         }
     }
 
-    /// Ignores the rest of a stream, and tells its sender by `Lost` to begin a new one.
+    /// Ignores the rest of a stream, and sends `Lost`, so that its sender starts a new one.
     fn refuse(&mut self, now: Instant, from: NodeNumber, stream: u64) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let is_known = peer.refused.is_some_and(|(refused, _)| refused == stream);
@@ -1039,7 +1039,7 @@ impl Cluster {
                 self.refused_input(now, guild_id, origin, &input);
             }
             Some(Owner::Unknown(search)) => search.parked.push_back((origin, input)),
-            // This node may have become the owner since then: only the record says so.
+            // This node may have become the owner since then: only the record shows that.
             Some(Owner::Peer(node)) => {
                 let mut search = Search::new(now, Resets::UnlessAt(*node));
                 search.parked.push_back((origin, input));
@@ -1063,18 +1063,18 @@ impl Cluster {
     }
 
     fn handle_not_owner(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, request: RequestId) {
-        if self.asked.get(&request).is_none_or(|asked| asked.node != from) {
+        if self.pending.get(&request).is_none_or(|pending| pending.node != from) {
             return;
         }
-        let Some(asked) = self.asked.remove(&request) else { return };
-        if now.ms_since(asked.since) >= LOCATE_MS_MAX {
+        let Some(pending) = self.pending.remove(&request) else { return };
+        if now.ms_since(pending.since) >= LOCATE_MS_MAX {
             return self.answer(request, Err(Refusal::Unavailable));
         }
         if self.owner_of(guild_id) == Some(from) || !self.routes.contains_key(&guild_id) {
             self.search_later(now, guild_id, Resets::UnlessAt(from));
         }
-        match self.push(now, guild_id, asked.input) {
-            Pushed::Taken => {}
+        match self.push(now, guild_id, pending.input) {
+            Pushed::Accepted => {}
             Pushed::Local(input) => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
             Pushed::Full(_) => self.answer(request, Err(Refusal::Unavailable)),
         }
@@ -1150,7 +1150,7 @@ impl Cluster {
             refused = Vec::from(requests);
         }
         // The node must not forget a removal that may still be carried out.
-        let is_needless = search.parked.is_empty() && relays.is_empty() && search.removal != Removal::Asked;
+        let is_needless = search.parked.is_empty() && relays.is_empty() && search.removal != Removal::Requested;
         for (origin, input) in refused {
             self.refused_input(now, guild_id, origin, &input);
         }

@@ -55,7 +55,7 @@ pub enum KeyState {
     Executed(Executed),
     /// The key is used for another event.
     OtherEvent,
-    /// Only for `look`: nobody executes it.
+    /// Only for `look`: it has no executor.
     Free,
 }
 
@@ -124,7 +124,7 @@ impl Executions {
         }
     }
 
-    /// A publication ended. None: it was refused, and reached nobody.
+    /// A publication ended. None: it was refused, and reached no recipient.
     pub fn settle(&mut self, by: Executor, name: &KeyName, fingerprint: u64, executed: Option<Executed>) {
         match executed {
             Some(executed) => self.put(name, Execution { fingerprint, state: State::Executed(executed) }),

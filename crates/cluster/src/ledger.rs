@@ -6,7 +6,7 @@
 //!             /gateway/bot`.
 //! Invariants  H1 while every node reaches the home and the home lasts, all nodes together admit no more than the
 //!             limits. H2 an older report never replaces a newer one of the same process. H3 sessions of a node that
-//!             left count no more; its IDENTIFYs of the day do. H4 after a round of reports, the ledger equals the
+//!             left do not count; its IDENTIFYs of the day do. H4 after a round of reports, the ledger equals the
 //!             counts of the process. (tests `h*_*`, and `it/ledger.rs`)
 //! Limits      `ACCOUNTS_MAX`: past it `admit` decides nothing, and the requesting node uses its own counts.
 //! Not here    the counts of one node (`IdentifyGate` of `guildhall-net`), messages and waiting (`guildhall`).
@@ -74,7 +74,7 @@ pub struct Used {
     pub day_left_ms: u64,
 }
 
-/// An IDENTIFY that asks for admission.
+/// An IDENTIFY that requests admission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IdentifyRequest {
     pub user_id: UserId,
@@ -221,11 +221,11 @@ impl Ledger {
     }
 
     /// A process has reported all its accounts of this home with stamps from `begun` on: it has nothing else (H4).
-    pub fn end_round(&mut self, now: Instant, of: Reporter, begun: u64) {
+    pub fn end_round(&mut self, now: Instant, of: Reporter, round_start: u64) {
         self.processes.insert(of.node, of.process);
         self.accounts.retain(|_, shares| {
             shares.retain_mut(|share| {
-                let is_stale = share.of == of && share.stamp < begun;
+                let is_stale = share.of == of && share.stamp < round_start;
                 !is_stale && share.prune(now)
             });
             !shares.is_empty()

@@ -46,7 +46,7 @@ pub struct NodeRecord {
     pub state: NodeState,
     /// Version of the program.
     pub version: String,
-    /// The node's clock when it wrote the record, Unix milliseconds; 0: an earlier version does not say.
+    /// The node's clock when it wrote the record, Unix milliseconds; 0 in records of earlier versions.
     #[serde(default)]
     pub clock_ms: i64,
     /// Whether it understands the messages of a hand-off.

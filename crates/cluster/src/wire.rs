@@ -79,8 +79,8 @@ pub fn decode<T: DeserializeOwned>(version: u16, bytes: &[u8]) -> Result<T, Wire
 
 const TRUNCATED: &str = "bytes are missing at its end";
 
-/// Checks that the bytes are one value of MessagePack, so that what decodes them can allocate as many elements as an
-/// array says it has. Costs about a twentieth of the decoding.
+/// Checks that the bytes are one value of MessagePack, so that a decoder can allocate the declared length of an array.
+/// Costs about a twentieth of the decoding.
 fn check(mut rest: &[u8]) -> Result<(), &'static str> {
     let mut outer = [0_usize; DEPTH_MAX];
     let mut depth = 0_usize;

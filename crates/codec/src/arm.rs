@@ -423,8 +423,8 @@ pub fn read_once(wire: &[u8], dictionary: Option<&Dictionary>, bytes_max: usize)
     Ok(out)
 }
 
-/// The layout of `DispatchFrame::write_prepared`: the recipient's part in a stored block, then the deflated shared
-/// part.
+/// The layout of `DispatchFrame::write_prepared`: the recipient's part in a stored block, then the shared part,
+/// deflated.
 fn prepare(
     encoding: Encoding,
     deflater: &mut BodyDeflater,

@@ -95,7 +95,7 @@ impl ContextPool {
     /// No contexts yet.
     ///
     /// # Errors
-    /// [`CodecError::Param`], or the library's when it cannot say how large a context is.
+    /// [`CodecError::Param`], or the library's when it cannot compute the size of a context.
     pub fn new(params: ContextParams) -> Result<Self, CodecError> {
         params.zlib.validate()?;
         params.zstd.validate()?;
@@ -216,8 +216,7 @@ impl ContextPool {
         Some(StreamCompressor::Zlib(stream.movable()))
     }
 
-    /// Bytes that contexts may hold for as long as their streams can go on without them. `u64::MAX`: all that there is
-    /// room for.
+    /// Bytes that contexts may hold whose streams can continue without them. `u64::MAX`: as many as there is room for.
     pub fn set_movable_bytes_max(&self, bytes: u64) {
         self.shared.movable_bytes_max.store(bytes, Ordering::Relaxed);
     }

@@ -16,7 +16,7 @@ pub enum EncodeError {
     /// Lists and maps are nested deeper than a reader would accept.
     #[error("nested deeper than {depth_max} levels")]
     TooDeep { depth_max: usize },
-    /// A string or list has more bytes or items than a 32-bit length can say.
+    /// A string or list has more bytes or items than a 32-bit length can express.
     #[error("a string or list is too long for a 32-bit length")]
     TooLong,
     /// The gateway's numbers are 64 bits wide.

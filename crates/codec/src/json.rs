@@ -10,7 +10,8 @@ use crate::EncodeError;
 /// Appends `value` as compact JSON text.
 ///
 /// # Errors
-/// [`EncodeError::Json`] when the value has no JSON form (map keys that are lists, say); `out` is then unchanged.
+/// [`EncodeError::Json`] when the value has no JSON form (for example map keys that are lists); `out`
+/// is then unchanged.
 pub fn encode_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     serde_json::to_writer(&mut *out, value).map_err(|error| {

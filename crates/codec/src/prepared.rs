@@ -1,8 +1,8 @@
 //! Prepared frames: a dispatch's body compressed once, for all connections that agreed on permessage-deflate without
 //! context takeover.
 //!
-//! Owns        the layout of such messages: what varies stands in a stored block of its own, what is shared in blocks
-//!             that were made once.
+//! Owns        the layout of such messages: the recipient's bytes are in a stored block, the shared bytes in blocks
+//!             that were compressed once.
 //! Doors       `DispatchFrame::prepare` when the first recipient needs it, then `write_prepared` or `prepared_parts`
 //!             for each.
 //! Invariants  P1 a message inflates to exactly what `write_for` writes. P2 the shared blocks are made once per
@@ -32,7 +32,7 @@ pub const PREPARE_BYTES_MIN: usize = 64;
 /// End of a message after a stored block: the header of an empty block without its length (RFC 7692 §7.2.1).
 const EMPTY_BLOCK: &[u8] = &[0];
 
-/// The finished forms of a dispatch, one for each window that somebody asked for.
+/// The finished forms of a dispatch, one for each window that a recipient has.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedForms([Form; SharedWindow::COUNT]);
 

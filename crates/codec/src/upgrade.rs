@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Clones are the same gate. A new one lets nobody through.
+/// Shared by its clones. Initially closed.
 #[derive(Clone, Debug, Default)]
 pub struct UpgradeGate {
     shared: Arc<Shared>,

@@ -48,7 +48,7 @@ fn resident_memory_is_what_is_accounted_for() {
             living.push(stream);
             opened += 1;
         }
-        // Everybody is sent a little, so that those who just came have their context: most are young and have sent less
+        // Each stream gets a few bytes, so that new ones have their context: most are young and have sent less
         // than their window.
         for stream in &mut living {
             let start = rng.below(text.len() as u64 - 4_000) as usize;

@@ -345,7 +345,7 @@ impl InstalledDictionaries {
             source: if self.0.folder.find(dictionary.id()).is_some() { "folder" } else { "store" },
             staged_at: entry.map(|entry| entry.staged_at),
             connections: uses.open,
-            connections_total: uses.begun,
+            connections_total: uses.started,
         }
     }
 

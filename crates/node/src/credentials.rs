@@ -242,9 +242,9 @@ impl Node {
         let (token, now) = (token.into(), self.inner.clock.now().unix);
         let Some(user_id) = self.inner.tokens.owner_of(token, now).await? else { return Ok(None) };
         let revocation = revocations::of_token(token, user_id);
-        let told = self.log_revocation(revocation).await?;
+        let notice = self.log_revocation(revocation).await?;
         let revoked = self.inner.tokens.revoke(token, now).await?;
-        let closed = self.end_revoked(revocation, told).await;
+        let closed = self.end_revoked(revocation, notice).await;
         Ok(revoked.map(|(user_id, token)| Revoked { user_id, token, closed }))
     }
 
@@ -254,9 +254,9 @@ impl Node {
     /// The store cannot be written.
     pub async fn forget_token(&self, hash: TokenHash, user_id: UserId) -> Result<(), StoreError> {
         let revocation = revocations::of_token(hash.into(), user_id);
-        let told = self.log_revocation(revocation).await?;
+        let notice = self.log_revocation(revocation).await?;
         self.inner.tokens.revoked_elsewhere(revocation);
-        self.end_revoked(revocation, told).await;
+        self.end_revoked(revocation, notice).await;
         Ok(())
     }
 
@@ -268,9 +268,9 @@ impl Node {
         let now = self.inner.clock.now().unix;
         let latest = self.inner.membership.as_ref().map_or(now, |membership| membership.latest_clock(now));
         let revocation = cluster::Revocation::TokensOf(user_id);
-        let told = self.log_revocation(revocation).await?;
+        let notice = self.log_revocation(revocation).await?;
         let count = self.inner.tokens.revoke_all(user_id, latest).await?;
-        Ok(AllRevoked { count, closed: self.end_revoked(revocation, told).await })
+        Ok(AllRevoked { count, closed: self.end_revoked(revocation, notice).await })
     }
 
     /// Replaces the issuers whose tokens the node accepts in addition to its own.
@@ -295,7 +295,7 @@ impl Node {
     }
 
     /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked. The caller
-    /// has asked `has_lease`.
+    /// has checked `has_lease`.
     ///
     /// # Errors
     /// The store cannot be read; it is read once.
@@ -343,9 +343,9 @@ impl Node {
     /// When the store cannot be written.
     pub async fn revoke_key(&self, id: u64) -> Result<bool, StoreError> {
         let revocation = cluster::Revocation::Key(id);
-        let told = self.log_revocation(revocation).await?;
+        let notice = self.log_revocation(revocation).await?;
         let was_there = self.inner.keys.revoke(id).await?;
-        self.end_revoked(revocation, told).await;
+        self.end_revoked(revocation, notice).await;
         Ok(was_there)
     }
 

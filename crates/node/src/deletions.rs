@@ -16,12 +16,12 @@ fn key_of(user_id: UserId) -> [u8; 8] {
     user_id.get().to_be_bytes()
 }
 
-/// A value that cannot be read is no job: the account is locked until somebody looks.
+/// A value that cannot be read is no job: the account stays locked until an operator removes the record.
 fn job_of(data: &[u8]) -> u64 {
     data.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// What is left of a deleted account.
+/// The tombstone of a deleted account.
 #[must_use]
 pub fn as_deleted(user: &User) -> User {
     User::deleted(user.id, user.bot)

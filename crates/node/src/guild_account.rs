@@ -4,7 +4,7 @@
 //! Invariants  G1 the busy time of a guild is the sum over its message types. (test `g1_*`)
 //! Limits      per message type that occurred 48 bytes and its histogram, 904 bytes at most and mostly some hundred;
 //!             `CHANNELS_MAX` channels. A report has `GUILDS_LISTED_MAX`
-//!             guilds; making it visits every host of the worker, and nothing is done while nobody asks.
+//!             guilds; making it visits every host of the worker. Without requests for reports it costs nothing.
 //! Not here    clocks (`worker`); deliveries and sessions, which partitions count by relay.
 
 use crate::{

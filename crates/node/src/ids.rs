@@ -1,4 +1,4 @@
-//! Ids: unique on a node, and larger than every id that was used before, whatever the clock says.
+//! Ids: unique on a node, and larger than every earlier id, even if the clock steps back.
 //!
 //! Owns        the largest id that the store knew at start, the node's own generator, and the assignment of
 //!             origins to generators.

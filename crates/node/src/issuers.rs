@@ -175,7 +175,7 @@ impl Issuers {
         let exp = seconds("exp")?.ok_or(TokenFault::Claims)?;
         let (iat, nbf) = (seconds("iat")?.unwrap_or(0), seconds("nbf")?);
         let is_wanted = |name: &str, wanted: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| claims.get(name).is_some_and(|said| says(said, wanted)))
+            wanted.as_ref().is_none_or(|wanted| claims.get(name).is_some_and(|claim| says(claim, wanted)))
         };
         if !is_wanted("iss", &self.terms.issuer) {
             return Err(TokenFault::Issuer);
@@ -206,8 +206,8 @@ impl Issuers {
 }
 
 /// Whether a claim is this text, or a list with it.
-fn says(said: &Value, wanted: &str) -> bool {
-    match said {
+fn says(claim: &Value, wanted: &str) -> bool {
+    match claim {
         Value::String(one) => one == wanted,
         Value::Array(many) => many.iter().any(|one| one == wanted),
         _ => false,

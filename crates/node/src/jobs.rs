@@ -115,9 +115,9 @@ impl Jobs {
         let (store, commits, gate) = (self.store.clone(), self.commits.clone(), self.writes.clone());
         let runtime = self.runtime.clone();
         self.spawn(guild_id, JobEnd::Committed(Err(StoreError::Closed)), async move {
-            let begun = Instant::now();
+            let started = Instant::now();
             let done = store.commit_fenced((guild_id, epoch), writes).await;
-            commits.count(begun.elapsed(), done.is_ok());
+            commits.count(started.elapsed(), done.is_ok());
             if let Err(error) = &done {
                 gate.failed(&runtime, &store, error);
             }

@@ -401,7 +401,7 @@ impl Node {
         }
     }
 
-    /// Makes a guild, durably. With id 0 it gets a new one. Asking again with the same id and owner is no error.
+    /// Makes a guild, durably. With id 0 it gets a new one. Repeating a request with the same id and owner is no error.
     ///
     /// # Errors
     /// `MissingAccess` when there is a guild with this id and another owner; `Unavailable` as for `command`.
@@ -457,8 +457,8 @@ impl Node {
         self.inner.writes.stopped().or_else(is_away)
     }
 
-    /// Completes when a guild worker has panicked outside of a guild: its guilds are served no more, so the process
-    /// should end, and be started again.
+    /// Completes when a guild worker has panicked outside of a guild: its guilds are not served any more, so the
+    /// process should end and be restarted.
     pub async fn failed(&self) {
         self.inner.failure.notified().await;
         tracing::error!("a guild worker panicked: the node ends");

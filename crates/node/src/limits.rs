@@ -3,7 +3,7 @@
 use crate::{canaries::CanaryLimits, directs::DirectLimits, sign_on::SignOnAccounts};
 use guildhall_guild::GuildLimits;
 
-/// How long a guild stays loaded when nobody uses it: ten minutes, so that guilds of short but regular visits
+/// How long an unused guild stays loaded: ten minutes, so that guilds with short but regular visits
 /// are not loaded each time.
 pub const GUILD_IDLE_MS: u64 = 600_000;
 

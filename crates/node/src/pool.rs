@@ -116,10 +116,10 @@ impl State {
 impl Seat {
     fn work(mut self) {
         while let Some((guild_id, Task { job, incarnation, report })) = self.next() {
-            let (id, kind, begun) = (job.id(), job.kind(), Instant::now());
+            let (id, kind, started) = (job.id(), job.kind(), Instant::now());
             // It owns what it works on, so nothing half done is left.
             let done = catch_unwind(AssertUnwindSafe(|| job.run()));
-            self.pool.account.handled_shared(kind, begun.elapsed().as_nanos() as u64);
+            self.pool.account.handled_shared(kind, started.elapsed().as_nanos() as u64);
             match done {
                 Ok(done) => report.end_with(JobEnd::Guild(incarnation, GuildJobEnd::Done(done))),
                 Err(_) => error!(%guild_id, job = ?id, "a job panicked"),

@@ -9,7 +9,7 @@ use guildhall_stdx::{Fault, Instant, Refusals, faults};
 pub(crate) const LOG_EVERY_MS: u64 = 5_000;
 
 faults! {
-    /// Reason why a token is refused. The texts say what to correct, and nothing about the token itself.
+    /// Reason why a token is refused. The texts name the correction, and reveal nothing about the token itself.
     TokenFault of "a token" {
         "missing" Missing "there is no token: send `Authorization: Bot TOKEN`, or the token alone for a user",
         "rate_limited" RateLimited "the address sent too many wrong tokens",

@@ -63,22 +63,22 @@ impl CommandTrace {
     /// The guild begins with the command.
     pub(crate) fn begin(&self, guild_id: GuildId, command: &Command) -> GuildSpan {
         static KINDS: LazyLock<Vec<String>> = LazyLock::new(Command::kind_names);
-        let begun = Instant::now();
-        let waited = begun.saturating_duration_since(self.sent_at).as_micros() as u64;
+        let started = Instant::now();
+        let waited = started.saturating_duration_since(self.sent_at).as_micros() as u64;
         let kind = KINDS.get(command.kind()).map_or("", String::as_str);
         let attributes = vec![
             ("guildhall.guild_id", guild_id.get().to_string().into()),
             ("guildhall.command", kind.into()),
             ("guildhall.mailbox_wait_us", waited.into()),
         ];
-        GuildSpan { handle: self.request.child(), begun, attributes }
+        GuildSpan { handle: self.request.child(), started, attributes }
     }
 }
 
 /// A command that its guild works on.
 pub(crate) struct GuildSpan {
     handle: TraceHandle,
-    begun: Instant,
+    started: Instant,
     attributes: Vec<Attribute>,
 }
 
@@ -93,7 +93,7 @@ impl GuildSpan {
 
     /// The guild has handled the command. What its effects do is part of this span.
     pub(crate) fn end(self, is_refused: bool) -> UnitTrace {
-        self.handle.finish("guild", (self.begun, Instant::now()), self.attributes, is_refused);
+        self.handle.finish("guild", (self.started, Instant::now()), self.attributes, is_refused);
         UnitTrace { guild: self.handle, commit_begun: None }
     }
 }
@@ -112,9 +112,9 @@ impl UnitTrace {
 
     /// They are durable; `units_count` units shared the commit.
     pub(crate) fn commit_ends(&mut self, now: Instant, units_count: usize) {
-        if let Some(begun) = self.commit_begun.take() {
+        if let Some(started) = self.commit_begun.take() {
             let attributes = vec![("guildhall.units", (units_count as u64).into())];
-            self.guild.leaf("commit", (begun, now), attributes);
+            self.guild.leaf("commit", (started, now), attributes);
         }
     }
 
@@ -129,14 +129,14 @@ impl UnitTrace {
             ("guildhall.user_events", (users_count as u64).into()),
         ];
         attributes.extend(name.map(|name| ("guildhall.event", name.into())));
-        Publishing { handle: self.guild.child(), begun: Instant::now(), attributes }
+        Publishing { handle: self.guild.child(), started: Instant::now(), attributes }
     }
 }
 
 /// Events of a unit that are being handed to relays.
 pub(crate) struct Publishing {
     handle: TraceHandle,
-    begun: Instant,
+    started: Instant,
     attributes: Vec<Attribute>,
 }
 
@@ -148,7 +148,7 @@ impl Publishing {
 
     /// All relays have the events, or lost them.
     pub(crate) fn end(self) {
-        self.handle.finish("publish", (self.begun, Instant::now()), self.attributes, false);
+        self.handle.finish("publish", (self.started, Instant::now()), self.attributes, false);
     }
 }
 

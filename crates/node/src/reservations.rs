@@ -2,9 +2,9 @@
 //! into being.
 //!
 //! Invariants  R1 a name has one holder at a time, unless one holds it for longer than `HELD_MAX_MS`, or clocks differ
-//!             by as much. That keeps callers from getting in each other's way; what must not happen at all the store
-//!             refuses by itself (`Store::commit`, `Store::put_external_ids`).
-//! Limits      `WAIT_MAX` for a name that somebody else holds, then `Contended`. A holder that crashed holds its names
+//!             by as much. That only avoids conflicts between callers; the store itself prevents duplicates
+//!             (`Store::commit`, `Store::put_external_ids`).
+//! Limits      `WAIT_MAX` for a name with another holder, then `Contended`. A holder that crashed holds its names
 //!             until `HELD_MAX_MS`. A node alone reserves nothing: callers have locks in the process.
 
 use crate::{Node, tokens};
@@ -24,16 +24,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A reserved name, until it is dropped.
 #[must_use]
-pub struct Reservation(Option<Held>);
+pub struct Reservation(Option<ReservedName>);
 
-struct Held {
+struct ReservedName {
     store: Arc<dyn Store>,
     runtime: Handle,
     name: Vec<u8>,
     holder: [u8; 16],
 }
 
-impl Held {
+impl ReservedName {
     async fn give_back(self) {
         if let Err(error) = self.store.swap_record(RESERVATION, &self.name, Some(&self.holder), None).await {
             tracing::warn!(%error, "a name stays reserved until its time has passed");
@@ -71,7 +71,7 @@ fn end_of(holder: &[u8]) -> i64 {
 }
 
 impl Node {
-    /// Whether somebody in the cluster holds a name.
+    /// Whether a name has a holder in the cluster.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -102,7 +102,7 @@ impl Node {
             let is_free = before.as_deref().is_none_or(|before| end_of(before) < now);
             if is_free && store.swap_record(RESERVATION, name, before.as_deref(), Some(&holder)).await? {
                 let (store, runtime) = (store.clone(), Handle::current());
-                return Ok(Reservation(Some(Held { store, runtime, name: name.to_vec(), holder })));
+                return Ok(Reservation(Some(ReservedName { store, runtime, name: name.to_vec(), holder })));
             }
             if Instant::now() >= until {
                 return Err(StoreError::Contended { what: "id" });

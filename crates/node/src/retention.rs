@@ -24,7 +24,7 @@ use std::{
 use tokio::{task::JoinHandle, time::sleep};
 
 const EVERY: Duration = Duration::from_secs(3600);
-/// After the start, which has other things to do.
+/// Delay after the start, so that the start does not compete with it.
 const FIRST_AFTER: Duration = Duration::from_secs(60);
 const CHANNELS_PER_READ: u32 = 256;
 const PAUSE: Duration = Duration::from_millis(20);

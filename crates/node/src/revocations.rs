@@ -49,7 +49,7 @@ type EntryId = [u8; 16];
 
 /// A revocation with the id of its entry.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct RevocationNotice {
     entry: EntryId,
     revocation: Revocation,
 }
@@ -62,7 +62,7 @@ struct Entry {
     is_done: bool,
 }
 
-impl PeerQuestion for Told {
+impl PeerQuestion for RevocationNotice {
     const KIND: &'static str = "revoked";
     /// Sessions that the node has closed.
     type Answer = u64;
@@ -110,7 +110,7 @@ impl Log {
         })
     }
 
-    /// Whether the node was away for too long. A clock that stood still does not count, so the later of both decides.
+    /// Whether the node was away for too long. The larger of both clocks' times decides, in case one was stopped.
     fn is_too_late(&self, now: Now) -> bool {
         self.away_since.is_some_and(|since| {
             let wall_ms = u64::try_from(now.unix.0.saturating_sub(since.unix.0)).unwrap_or(0);
@@ -119,10 +119,10 @@ impl Log {
     }
 }
 
-/// Follows what other nodes revoke.
+/// Applies revocations of other nodes.
 pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
     let of = Arc::downgrade(inner);
-    membership.on_question(move |Told { entry, revocation }: Told| {
+    membership.on_question(move |RevocationNotice { entry, revocation }: RevocationNotice| {
         let inner = of.upgrade();
         async move {
             let inner = inner?;
@@ -240,8 +240,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Applies entries that this node has not heard of. `is_last`: those that were not carried out yet count as heard,
-    /// too.
+    /// Applies entries that this node has not applied. `is_last`: entries that are not carried out everywhere count as
+    /// applied, too.
     async fn apply_log(&self, is_last: bool) -> Result<(), StoreError> {
         let entries = self.entries().await?;
         let missed = |entry: &EntryId| !self.revocation_log.lock().heard.contains(entry);
@@ -288,7 +288,11 @@ impl Inner {
         closed
     }
 
-    async fn write_entry(&self, Told { entry, revocation }: Told, is_done: bool) -> Result<(), StoreError> {
+    async fn write_entry(
+        &self,
+        RevocationNotice { entry, revocation }: RevocationNotice,
+        is_done: bool,
+    ) -> Result<(), StoreError> {
         let data = serde_json::to_vec(&Entry { revocation, is_done }).expect("numbers serialise");
         self.store.put_record(LOG, &entry, &data).await
     }
@@ -300,27 +304,27 @@ pub(crate) fn of_token(token: TokenRef<'_>, user_id: UserId) -> Revocation {
 
 impl Node {
     /// Writes an entry, before the revocation: a node that is away reads it. None: this node is alone.
-    pub(crate) async fn log_revocation(&self, revocation: Revocation) -> Result<Option<Told>, StoreError> {
+    pub(crate) async fn log_revocation(&self, revocation: Revocation) -> Result<Option<RevocationNotice>, StoreError> {
         if self.inner.membership.is_none() {
             return Ok(None);
         }
-        let told = Told { entry: random_bytes(), revocation };
-        self.inner.write_entry(told, false).await?;
+        let notice = RevocationNotice { entry: random_bytes(), revocation };
+        self.inner.write_entry(notice, false).await?;
         let mut log = self.inner.revocation_log.lock();
-        log.hear(told.entry);
-        log.removes.push_back((self.inner.clock.now().instant, told.entry));
-        Ok(Some(told))
+        log.hear(notice.entry);
+        log.removes.push_back((self.inner.clock.now().instant, notice.entry));
+        Ok(Some(notice))
     }
 
-    /// Returns when no node has sessions of it, and no other node accepts it (V1). The number of sessions that were
-    /// closed.
-    pub(crate) async fn end_revoked(&self, revocation: Revocation, told: Option<Told>) -> u64 {
+    /// Returns when no node has sessions of it, and no other node accepts it (V1). Returns the number
+    /// of closed sessions.
+    pub(crate) async fn end_revoked(&self, revocation: Revocation, notice: Option<RevocationNotice>) -> u64 {
         let closed = self.inner.close_sessions_of(revocation).await;
-        let (Some(membership), Some(told)) = (&self.inner.membership, told) else { return closed };
-        if let Err(error) = self.inner.write_entry(told, true).await {
+        let (Some(membership), Some(notice)) = (&self.inner.membership, notice) else { return closed };
+        if let Err(error) = self.inner.write_entry(notice, true).await {
             tracing::warn!(%error, "a revocation stays marked as not carried out: nodes that join again apply it twice");
         }
-        let elsewhere = membership.tell_all(&told).await;
+        let elsewhere = membership.tell_all(&notice).await;
         closed + elsewhere.into_iter().map(|(_, closed)| closed).sum::<u64>()
     }
 }

@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(data_version(BEFORE), 0);
         let after = changed(b"", b"", 300).unwrap();
         assert_eq!(data_version(&after), 300);
-        // A client says another version, and one of its own format.
+        // A client sends another version, and one of its own format.
         let after = changed(&after, b"\x0a\x04\x08\x09\x18\x01", 301).unwrap();
         assert_eq!((after.as_slice(), data_version(&after)), (&b"\x0a\x05\x08\x09\x18\xad\x02"[..], 301));
     }

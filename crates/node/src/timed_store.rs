@@ -3,7 +3,7 @@
 //! Owns        one account for all callers, with a message type per method of `Store`.
 //! Invariants  an operation counts when its future completes, whatever its result; one that is dropped does not count.
 //!             The time includes waiting for the store's thread, so operations that overlap add up to more than a core.
-//!             Every write but those of guilds asks the gate (W2 of `writes`).
+//!             Every write but those of guilds passes the gate (W2 of `writes`).
 //! Not here    the operations.
 
 use crate::writes::{WriteGate, adds_data, adds_record};
@@ -46,7 +46,7 @@ impl TimedStore {
     }
 }
 
-/// `adds` says whether a write is one that a full disk refuses.
+/// `adds`: whether a full disk refuses this write.
 macro_rules! timed {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty $(, adds $adds:expr)?;)*) => {
         const OPERATIONS: &[&str] = &[$(stringify!($name)),*];
@@ -60,10 +60,10 @@ macro_rules! timed {
                 $(if $adds {
                     self.gate.check()?;
                 })?
-                let begun = Instant::now();
+                let started = Instant::now();
                 let result = self.store.$name($($arg),*).await;
                 self.note(&result);
-                self.account.handled_shared(Operation::$name as usize, begun.elapsed().as_nanos() as u64);
+                self.account.handled_shared(Operation::$name as usize, started.elapsed().as_nanos() as u64);
                 result
             })*
 

@@ -518,7 +518,7 @@ const SCHEME_BYTES_MAX: usize = "Bearer ".len();
 /// No value, several of them, one that is no text, or a longer one than any token.
 pub fn authorization_token<'a, E>(mut values: impl Iterator<Item = Result<&'a str, E>>) -> Result<&'a str, TokenFault> {
     let token = values.next().ok_or(TokenFault::Missing)?;
-    // Two tokens are none: it would be anybody's guess which one a proxy looked at.
+    // Two tokens are refused, because a proxy may have checked either of them.
     if values.next().is_some() {
         return Err(TokenFault::Malformed);
     }

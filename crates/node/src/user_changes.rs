@@ -1,12 +1,12 @@
 //! Changes of accounts.
 //!
-//! Owns        the only way to change an account: its *form*, the fields that are asked for, is applied to the account
-//!             as it is stored now. One change of an account at a time in this process; between nodes the store refuses
-//!             a change of an earlier version, and the form is applied again.
+//! Owns        the only way to change an account: the *form* of a request, its fields, is applied to the account as it
+//!             is stored now. One change of an account at a time in this process; between nodes the store refuses a
+//!             change of an earlier version, and the form is applied again.
 //! Doors       `Node::change_user`, `Node::update_user`, which announces the change, `Node::change_users` for many.
-//! Invariants  U1 of two changes neither undoes the other: no acknowledged field is lost. U2 what `check` asks is asked
-//!             after the account was read and before it is stored, so a change that `check` would refuse since is
-//!             refused by its version at the latest. (tests `u1_*`, `u2_*` in `tests/it/users.rs`)
+//! Invariants  U1 of two changes neither undoes the other: no acknowledged field is lost. U2 `check` runs after the
+//!             account was read and before it is stored, so a change that `check` would refuse by then is refused by
+//!             its version at the latest. (tests `u1_*`, `u2_*` in `tests/it/users.rs`)
 //! Limits      `TRIES_MAX` attempts, then `Contended`.
 //! Spec        ADR 39.
 
@@ -61,7 +61,7 @@ pub fn unchecked() -> Ready<Result<(), StoreError>> {
 
 impl Node {
     /// Changes an account, durably. `form` makes the account of the one that is stored; none: there is none yet.
-    /// `check` is asked between the two. Both are asked again if another node changed the account meanwhile.
+    /// `check` runs between the two. Both run again if another node changed the account meanwhile.
     ///
     /// # Errors
     /// Those of `check` and `form`, which leave the account as it is; the store cannot be read or written; `Contended`.
@@ -80,8 +80,8 @@ impl Node {
 
     /// `change_user`, announced to the account's sessions, guilds and direct messages, one after the other. A guild
     /// that fails (it is overloaded, or cannot be loaded) has the new account when it is loaded next. Dropping the
-    /// future does not stop the announcement. A change during an announcement is covered by it and does not wait
-    /// for its end.
+    /// future does not stop the announcement. A change during an announcement is part of it, and returns before its
+    /// end.
     ///
     /// # Errors
     /// Those of `change_user`; the account's guilds cannot be read.
@@ -247,7 +247,7 @@ impl Node {
             for guild_id in self.guilds_of_user(user_id).await?.into_iter().chain(directs) {
                 self.refresh_member(guild_id, &user).await;
             }
-            // An older state never is the last one: who told it looks again.
+            // The last announcement has the newest version: an outdated one is repeated.
             if self.is_version(user_id, version).await? {
                 return Ok(());
             }

@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     pub(crate) account: Arc<LoopAccount>,
     pub(crate) origins: Origins,
     pub(crate) canaries: Arc<CanaryCounters>,
-    /// Told when the worker panics outside of a guild.
+    /// Notified when the worker panics outside of a guild.
     pub(crate) failure: Arc<Notify>,
 }
 
@@ -70,7 +70,7 @@ struct Guilds {
     idle_directs: HashSet<GuildId>,
 }
 
-/// Refuses inputs after the worker has ended, also by a panic, of which it tells the node.
+/// Refuses inputs after the worker has ended, and notifies the node if that was a panic.
 struct CloseOnDrop {
     mailbox: Arc<Mailbox>,
     failure: Arc<Notify>,

@@ -126,14 +126,14 @@ impl Arriving {
 /// Of the inputs of a node that did not confirm, the requests, and those of a relay from where it begins on. Its other
 /// relays are reset (H2).
 fn beginnings(held: VecDeque<(Origin, GuildInput)>) -> impl Iterator<Item = (Origin, GuildInput)> {
-    let mut begun = BTreeSet::new();
+    let mut started = BTreeSet::new();
     held.into_iter().filter(move |(_, input)| match input {
         GuildInput::Command { .. } | GuildInput::Create { .. } => true,
         GuildInput::Reset { relay, .. } | GuildInput::Relay(ToGuild::Subscribe { relay, .. }) => {
-            begun.insert(*relay);
+            started.insert(*relay);
             true
         }
-        GuildInput::Relay(message) => begun.contains(&message.relay()),
+        GuildInput::Relay(message) => started.contains(&message.relay()),
     })
 }
 
@@ -206,7 +206,7 @@ impl Cluster {
         self.broadcast(&PeerMessage::Released { guild_id });
         self.outputs.push_back(Output::Release { guild_id });
         if let Some(route) = self.routes.get_mut(&guild_id) {
-            let search = Search { removal: Removal::Asked, ..Search::new(now, Resets::Yes) };
+            let search = Search { removal: Removal::Requested, ..Search::new(now, Resets::Yes) };
             route.owner = Owner::Unknown(search);
             self.removals.insert(guild_id);
             self.read_owner(now, guild_id);

@@ -43,7 +43,7 @@ enum Number {
 
 const NIL: u8 = 0xc0;
 
-/// What a value is, without its content.
+/// Type of a value, without its content.
 enum Form {
     Nil,
     Bool,

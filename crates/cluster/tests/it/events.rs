@@ -145,7 +145,7 @@ pub fn rules() -> Vec<AudienceRule> {
     }
 }
 
-/// Each payload under each of some names, and all that an audience can say.
+/// Each payload under each of some names, and all forms of an audience.
 pub fn events() -> Vec<Event> {
     let mut events = Vec::new();
     for payload in payloads() {

@@ -145,10 +145,10 @@ fn h1_all_nodes_together_never_have_more_sessions_than_one_would() {
             if !world.nodes[node].is_alive {
                 continue;
             }
-            let (of, begun) = (world.of(node), world.nodes[node].stamp + 1);
+            let (of, round_start) = (world.of(node), world.nodes[node].stamp + 1);
             world.report(node);
             world.deliver();
-            world.ledger.end_round(world.now, of, begun);
+            world.ledger.end_round(world.now, of, round_start);
         }
         assert_eq!(world.ledger.sessions(USER, &living), world.sessions(), "seed {seed}");
     }

@@ -2,14 +2,14 @@
 //! `guildhall_node::directory`, and the database that compares versions.
 //!
 //! An account is the set of its changes. A change reads it, adds itself and writes it whole, if the account still has
-//! the version that was read. The last change of some accounts deletes them. Ids are given to the first that asks.
+//! the version that was read. The last change of some accounts deletes them. Ids go to the first requester.
 
 use guildhall_cluster::DirectoryChange;
 use guildhall_model::UserId;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const ACCOUNTS: u64 = 3;
-/// Ids that two nodes ask for, such as those of channels.
+/// Ids that two nodes request, such as those of channels.
 pub const IDS: u64 = 400;
 
 /// A change of an account.
@@ -37,7 +37,7 @@ impl Account {
     }
 }
 
-/// Whom an account is read for.
+/// Purpose of a read of an account.
 #[derive(Clone, Copy, Debug)]
 pub enum Reader {
     Change(Change),
@@ -45,7 +45,7 @@ pub enum Reader {
     Cache(u64),
 }
 
-/// What happens to a node's accounts.
+/// Events of a node's accounts.
 #[derive(Clone, Debug)]
 pub enum AccountEvent {
     /// Something wants an account, or an id.

@@ -2,7 +2,7 @@
 //! leaves before it is committed.
 //!
 //! The guild is a list of commands that were carried out, by their request ids. An event is the next entry; a snapshot
-//! says how long the list is, and its last entry.
+//! has the length of the list, and its last entry.
 
 use guildhall_cluster::{Origin, RequestId};
 use guildhall_guild_protocol::{

@@ -73,10 +73,10 @@ fn one_seed() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let told = |seed| format!("{:?}", run(seed, InjectedFault::None, false));
-    assert_eq!(told(3), told(3));
-    assert_eq!(told(4), told(4));
-    assert_ne!(told(3), told(4));
+    let outcome = |seed| format!("{:?}", run(seed, InjectedFault::None, false));
+    assert_eq!(outcome(3), outcome(3));
+    assert_eq!(outcome(4), outcome(4));
+    assert_ne!(outcome(3), outcome(4));
 }
 
 fn is_caught(sabotage: InjectedFault) {

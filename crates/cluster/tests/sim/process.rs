@@ -480,7 +480,7 @@ impl Process {
                 self.cache.fill(evictions, account, stored.version);
             }
             AccountEvent::Read(_, Reader::Change(change), Some(stored)) => {
-                // Asked between the read and the write, of what was read.
+                // Checked between the read and the write, for the state that was read.
                 if !stored.is_deleted || core.sabotage == InjectedFault::ChangesDeleted {
                     core.write_account(self.slot, change, stored.with(change));
                 }
@@ -692,7 +692,7 @@ impl Process {
         while let Some((guild_id, message)) = self.to_guild.pop_front() {
             let input = GuildInput::Relay(message);
             let refused = match self.with(core, |machine, now| machine.push(now, guild_id, input)) {
-                Pushed::Taken => None,
+                Pushed::Accepted => None,
                 Pushed::Local(GuildInput::Relay(message)) => {
                     match self.try_post(core, guild_id, Input::Relay(message)) {
                         Err(Input::Relay(message)) => Some(message),
@@ -709,7 +709,7 @@ impl Process {
         }
     }
 
-    /// Somebody sends a command.
+    /// A caller sends a command.
     pub fn command(&mut self, core: &mut Core, guild_id: GuildId) {
         let request = core.new_request(guild_id, self.slot);
         let input =
@@ -720,7 +720,7 @@ impl Process {
             self.with(core, |machine, now| machine.push(now, guild_id, input))
         };
         let is_refused = match pushed {
-            Pushed::Taken => false,
+            Pushed::Accepted => false,
             Pushed::Local(_) => self.try_post(core, guild_id, Input::Command(Origin::Own, request)).is_err(),
             Pushed::Full(_) => true,
         };
@@ -877,7 +877,7 @@ impl Process {
         }
     }
 
-    /// The owner of a guild, while the machine asks whether it still is (`Resets::UnlessAt`).
+    /// The owner of a guild, while the machine checks whether it still is (`Resets::UnlessAt`).
     fn asks_unless_at(&self, guild_id: GuildId) -> Option<NodeNumber> {
         if self.machine.owner_of(guild_id).is_some() {
             return None;

@@ -40,7 +40,7 @@ impl Relay {
         messages
     }
 
-    /// Sessions that are not attached ask for it.
+    /// Attach requests of the sessions that are not attached.
     fn waiting(&self) -> Vec<ToGuild> {
         let waiting = self.attached.iter().enumerate().filter(|(_, is_attached)| !**is_attached);
         waiting.map(|(slot, _)| attach(self.key(slot))).collect()

@@ -80,7 +80,7 @@ impl Kv {
         (KvResult::Written(self.revision), Some((key, self.revision)))
     }
 
-    /// Removes a value that nobody has renewed since this revision.
+    /// Removes a value that was not renewed since this revision.
     pub fn expire(&mut self, key: Key, revision: Revision) -> Option<Value> {
         if self.values.get(&key)?.1 != revision {
             return None;

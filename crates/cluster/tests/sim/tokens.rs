@@ -162,7 +162,7 @@ pub enum TokenEvent {
     Client,
     /// None: the database did not answer.
     Found(TokenOp, Option<Found>),
-    Asked(Question),
+    Question(Question),
     Answered(u64),
     /// The question with this number has had its time.
     Overdue(u64),
@@ -182,7 +182,7 @@ pub struct Ended {
 /// Tokens in the database, and what was acknowledged of them.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// By id.
+    /// All tokens, by id.
     pub all: Vec<Token>,
     /// Tokens that clients have.
     pub known: Vec<Token>,

@@ -72,7 +72,7 @@ pub enum InjectedFault {
     ChangesDeleted,
     /// Nodes keep their caches of accounts when messages of another node are lost.
     KeepsCache,
-    /// The database gives an id that somebody has to whoever asks for it.
+    /// The database assigns an id that is in use to another requester.
     IdsReplaced,
     /// A node that joins again does not read what was revoked.
     NoCatchUp,
@@ -681,8 +681,8 @@ impl World {
         let (guild_idle_ms, owner_idle_ms) =
             if rng.chance(0.7) { (rng.below(60), rng.below(60)) } else { (2_000, 2_000) };
         let has_handoffs = rng.chance(0.6) || sabotage.needs_handoffs();
-        // Its own generator, and no balance beside planted faults of other mechanisms, keep the seeds
-        // that notice these.
+        // A generator of its own, and no balancing together with injected faults of other mechanisms, preserve the
+        // seeds that notice those faults.
         let mut of_loads = Rng::new(!seed);
         let has_balance = match sabotage {
             InjectedFault::None => has_handoffs && of_loads.chance(0.5),
@@ -845,7 +845,7 @@ impl World {
                 for index in 0..self.slots.len() {
                     let slot = (index, self.slots[index].generation);
                     if self.slots[index].process.as_ref().is_some_and(|process| process.number == number) {
-                        self.happens(slot, Event::Token(Box::new(TokenEvent::Asked((*question).clone()))));
+                        self.happens(slot, Event::Token(Box::new(TokenEvent::Question((*question).clone()))));
                     }
                 }
             }
@@ -876,7 +876,7 @@ impl World {
             match event {
                 Event::Frame(_) | Event::Watch(..) => self.handle(slot, event),
                 Event::Inbox => {}
-                // What else waited comes in an order that nobody knows.
+                // Other waiting events are handled in random order.
                 event => {
                     let at = self.core.now + self.core.rng.below(5);
                     self.core.at(at, slot, event);
@@ -1002,7 +1002,7 @@ impl World {
                 core.cut.insert((index.min(other), index.max(other)));
                 Mended::Pair(index.min(other), index.max(other))
             }
-            // A watch lags behind what reads say.
+            // A watch lags behind reads.
             9 | 10 => {
                 let until = core.now + length.min(4_000);
                 core.lagging.insert(index, until);

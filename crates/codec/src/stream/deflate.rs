@@ -69,7 +69,7 @@ impl DeflateCompressor {
         })
     }
 
-    /// As `compress`, but the message stands alone: neither it nor later messages refer to others across it.
+    /// As `compress`, but self-contained: neither this message nor later ones refer to others across it.
     ///
     /// # Errors
     /// As `compress`.
@@ -117,8 +117,8 @@ impl SharedWindow {
     }
 }
 
-/// Compresses stand-alone messages, with reusable contexts: one per window, created when first used; the larger takes
-/// 270 KB. One per thread, not per connection.
+/// Compresses self-contained messages, with reusable contexts: one per window, created when first used; the larger
+/// takes 270 KB. One per thread, not per connection.
 #[derive(Debug)]
 pub struct BodyDeflater {
     contexts: [DeflateCompressor; SharedWindow::COUNT],
@@ -152,7 +152,7 @@ impl BodyDeflater {
         self.contexts.iter().map(DeflateCompressor::memory_bytes).sum()
     }
 
-    /// Appends a stand-alone message, as [`DeflateCompressor::compress_alone`].
+    /// Appends a self-contained message, as [`DeflateCompressor::compress_alone`].
     ///
     /// # Errors
     /// As there. The next message starts with a clean state.

@@ -120,7 +120,7 @@ impl DictionarySwitch {
         self.0.write().unwrap_or_else(PoisonError::into_inner).dictionaries = dictionaries;
     }
 
-    /// The set.
+    /// The current set of dictionaries.
     #[must_use]
     pub fn current(&self) -> Dictionaries {
         self.0.read().unwrap_or_else(PoisonError::into_inner).dictionaries.clone()
@@ -131,8 +131,8 @@ impl DictionarySwitch {
         self.0.write().unwrap_or_else(PoisonError::into_inner).trials = Some(trials);
     }
 
-    /// Dictionaries that a client may use, the preferred one of an encoding first. `asker` is none for a client without
-    /// a token.
+    /// Dictionaries that a client may use, the preferred one of an encoding first. `asker`: the client's account, if it
+    /// sent a token.
     #[must_use]
     pub fn offered_to(&self, asker: Option<Asker>) -> Vec<KnownDictionary> {
         let Switch { dictionaries, trials } = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -104,16 +104,16 @@ pub struct Dictionary {
     content_at: usize,
     digested: Mutex<Vec<(ZstdParams, Arc<sys::Digested>)>>,
     open: AtomicU64,
-    begun: AtomicU64,
+    started: AtomicU64,
 }
 
 /// Connections with a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictionaryUses {
-    /// Now.
+    /// Streams that use it now.
     pub open: u64,
-    /// Since the dictionary was loaded.
-    pub begun: u64,
+    /// Streams that started with it since it was loaded.
+    pub started: u64,
 }
 
 /// Counts a connection with a dictionary while it exists.
@@ -125,7 +125,7 @@ impl DictionaryUse {
     #[must_use]
     pub fn begin(dictionary: Arc<Dictionary>) -> Self {
         dictionary.open.fetch_add(1, Relaxed);
-        dictionary.begun.fetch_add(1, Relaxed);
+        dictionary.started.fetch_add(1, Relaxed);
         Self(dictionary)
     }
 }
@@ -192,7 +192,7 @@ impl Dictionary {
             content_at,
             digested: Mutex::default(),
             open: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
+            started: AtomicU64::new(0),
         };
         dictionary.digested(ZstdParams::default())?;
         Ok(dictionary)
@@ -225,7 +225,7 @@ impl Dictionary {
     /// Connections with it, by [`DictionaryUse`].
     #[must_use]
     pub fn uses(&self) -> DictionaryUses {
-        DictionaryUses { open: self.open.load(Relaxed), begun: self.begun.load(Relaxed) }
+        DictionaryUses { open: self.open.load(Relaxed), started: self.started.load(Relaxed) }
     }
 
     /// The number that zstd writes into each frame.

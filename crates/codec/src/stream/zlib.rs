@@ -72,9 +72,8 @@ impl ZlibCompressor {
         Self { contexts, stream: None, window_bits, is_movable: false, is_started: false, broken: false }
     }
 
-    /// Continues a stream that another process has begun with `2^window_bits` in its header, at the end of a message.
-    /// A new context refers to nothing before it. None: contexts of the pool would refer farther back than the header
-    /// says.
+    /// Continues a stream that another process has started with `2^window_bits` in its header, at the end of a message.
+    /// A new context refers to nothing before it. `None`: contexts of the pool have a larger window than the header.
     pub(crate) fn continued(contexts: ContextPool, window_bits: u8) -> Option<Self> {
         let is_within = contexts.params().zlib.window_bits <= window_bits;
         is_within.then(|| Self { window_bits, is_started: true, ..Self::new(contexts) })

@@ -1,12 +1,12 @@
 //! The boundary to zlib: a stream as an owned value, stepped over slices.
 //!
-//! Owns        the `z_stream` (pinned on the heap: zlib's state points back at it) and the memory zlib asks for, which
+//! Owns        the `z_stream` (pinned on the heap: zlib's state points back at it) and the memory zlib allocates, which
 //!             comes from a slot, or from the global allocator, and is counted.
 //! Doors       `ZStream::deflate`, `::deflate_raw_in`, `::inflate`, then `step`; `deflate_bytes` is what a slot must
 //!             hold.
 //! Invariants  U1 the C structure is initialised from construction to drop, and freed once. U2 zlib sees only the
-//!             caller's input slice and the spare capacity of the output vector, with their true lengths. U3 what zlib
-//!             asks for within a slot lies side by side, aligned, and ends before the slot does.
+//!             caller's input slice and the spare capacity of the output vector, with their true lengths. U3 zlib's
+//!             allocations within a slot are adjacent and aligned, and end before the slot does.
 //! Not here    loops, flush rules, limits (zlib.rs).
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -203,7 +203,7 @@ impl ZStream {
         // SAFETY: zlib has written `produced` bytes, at most `room`, from the old end of `out` on.
         unsafe { out.set_len(out.len() + produced) };
         match code {
-            // Z_BUF_ERROR only says that this step could do nothing.
+            // Z_BUF_ERROR only means that this step could do nothing.
             z::Z_OK | z::Z_BUF_ERROR | z::Z_STREAM_END => Ok(Step {
                 consumed: (avail_in - left_in) as usize,
                 is_full: left_out == 0,
@@ -217,8 +217,8 @@ impl ZStream {
 
     /// Resets to the initial state with the same parameters and memory.
     pub(super) fn reset(&mut self) {
-        // SAFETY: the context is live (U1), and `reset` is the function for its kind. The result only tells whether the
-        // structure is one of zlib's.
+        // SAFETY: the context is live (U1), and `reset` is the function for its kind. The result only reports whether
+        // the structure is one of zlib's.
         unsafe { (self.reset)(&raw mut (*self.context.as_ptr()).stream) };
     }
 
@@ -241,7 +241,7 @@ impl ZStream {
     /// Whether a decompressing stream has read to the end of a block and nothing behind it.
     pub(super) fn is_between_blocks(&self) -> bool {
         // SAFETY: the context is live (U1); reading a field that zlib writes only inside calls that take `&mut self`.
-        // zlib.h, `inflate`: 128 says so.
+        // zlib.h, `inflate`: 128 is set at the end of a block.
         unsafe { (*self.context.as_ptr()).stream.data_type & 128 != 0 }
     }
 
@@ -266,8 +266,8 @@ pub(super) fn deflate_bytes(level: u8, window_bits: u8, mem_level: u8) -> Result
 impl Drop for ZStream {
     fn drop(&mut self) {
         let context = self.context.as_ptr();
-        // SAFETY: initialised once, ended once here; nothing uses it afterwards. The result only tells whether data was
-        // left unflushed.
+        // SAFETY: initialised once, ended once here; nothing uses it afterwards. The result only reports whether data
+        // was left unflushed.
         unsafe { (self.end)(&raw mut (*context).stream) };
         // SAFETY: came from `Box::into_raw` in `new`, and zlib has released its pointers.
         drop(unsafe { Box::from_raw(context) });
@@ -305,7 +305,7 @@ unsafe extern "C" fn allocate(opaque: *mut c_void, items: z::uInt, size: z::uInt
                 return ptr::null_mut();
             }
             memory.allocated = start + bytes;
-            // SAFETY: `start` lies within the slot, at most at its end.
+            // SAFETY: `start` is within the slot, at most at its end.
             unsafe { slot.as_mut_ptr().add(start).cast() }
         }
     }

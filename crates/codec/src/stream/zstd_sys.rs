@@ -1,7 +1,7 @@
 //! FFI boundary to zstd for compression: a context inside a slot, with a safe step function over slices.
 //!
 //! Owns        the slot, and the context in it: zstd takes no other memory for it, ever.
-//! Doors       `slot_bytes` says how large a slot must be; `ZstdContext::new`, then `compress`.
+//! Doors       `slot_bytes` is the size that a slot needs; `ZstdContext::new`, then `compress`.
 //! Invariants  X1 the context is at the start of the slot, from construction to drop, and uses only the slot. X2 zstd
 //!             sees only the caller's input slice and the spare capacity of the output vector, with their true lengths.
 //! Not here    headers, limits, what to do without a slot (zstd.rs).

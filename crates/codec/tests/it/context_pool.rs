@@ -32,7 +32,7 @@ fn decodes(reader: &mut StreamDecompressor, wire: &[u8], message: &[u8]) {
     assert!(out == message);
 }
 
-/// The library's own context, made as people make one, with nothing said about rows or long distances.
+/// The library's own context with its defaults for rows and long distances.
 fn library_context(params: ZstdParams) -> CCtx<'static> {
     let mut context = CCtx::create();
     for parameter in [

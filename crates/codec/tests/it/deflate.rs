@@ -105,7 +105,7 @@ proptest! {
         }
     }
 
-    /// Messages that stand alone, for windows of both sizes, in any order: nobody's bytes are in anybody else's window.
+    /// Self-contained messages, for windows of both sizes, in any order: no bytes of one are in the window of another.
     #[test]
     fn alone(messages in prop::collection::vec((message(), any::<bool>()), 1..12)) {
         let mut deflater = BodyDeflater::new(ZlibParams::default()).unwrap();
@@ -220,7 +220,7 @@ fn what_is_cut_off_or_nonsense_is_corrupt() {
         let mut out = Vec::new();
         let result = inflater.inflate(&InflateHistory::NONE, payload, &mut out, 1000);
         assert!(matches!(result, Err(CodecError::Corrupt)), "{payload:02x?}: {result:?} {out:02x?}");
-        // The next message of somebody else is not harmed.
+        // The next message of another client is not harmed.
         inflater.inflate(&InflateHistory::NONE, &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00], &mut out, 5).unwrap();
         assert_eq!(out, b"Hello");
     }

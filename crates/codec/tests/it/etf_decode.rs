@@ -109,7 +109,7 @@ fn lengths_are_checked_before_they_are_believed() {
     ] {
         check_error(term, EtfError::Truncated);
     }
-    // Each list alone could be as long as it says, both together cannot: refused before the nonsense inside is seen.
+    // Each list alone could have its declared length, both together cannot: refused before their content is read.
     check_error(b"l\0\0\0\x05l\0\0\0\x05\xff\xff\xff\xff\xff\xff\xff", EtfError::Truncated);
     // A list's tail counts as well.
     check_error(b"l\0\0\0\x01", EtfError::Truncated);

@@ -155,7 +155,7 @@ fn the_cache_forgets_in_time_and_stays_within_its_cost() {
     assert_eq!(ask(10_999, payload, Opcode::Text), 0);
     // Another form is another frame.
     assert_eq!(ask(10_999, payload, Opcode::Binary), 1);
-    // Its time counts from when it was made, not from when it was last asked for.
+    // Its age counts from its creation, not from its last use.
     assert_eq!(ask(11_000, payload, Opcode::Text), 1);
     // Many others push it out; what does not fit at all is made all the same.
     for n in 0..200 {

@@ -342,7 +342,7 @@ fn a_stream_that_ends_is_corrupt() {
 }
 
 #[test]
-fn a_reader_bounds_the_window_it_is_asked_for() {
+fn a_reader_bounds_the_window_of_a_stream() {
     let params = ZstdParams { window_log: 20, ..ZstdParams::default() };
     let mut compressor = StreamCompressor::zstd(params).unwrap();
     let mut wire = Vec::new();

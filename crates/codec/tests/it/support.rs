@@ -73,7 +73,7 @@ fn value_of(
     })
 }
 
-/// The term as it stands alone: the encoders leave the version byte to the envelope.
+/// The term with the version byte, which the encoders leave to the envelope.
 pub fn versioned(term: &[u8]) -> Vec<u8> {
     [&[guildhall_codec::etf::VERSION], term].concat()
 }

@@ -1,11 +1,11 @@
-//! Ask: requests to other nodes with an answer, outside of the streams between nodes.
+//! Ask: questions to other nodes with an answer, outside of the streams between nodes.
 //!
-//! Invariants  A1 `tell_all` returns once every node that lives has done it. A node whose lease ends meanwhile has not;
-//!             when it joins again it reads what was revoked (`crate::revocations`). A2 a question is carried out once,
-//!             if a current member asks it, and only by the membership that it was asked; its answer is taken for no
-//!             other question. (tests `a2_*`)
-//! Limits      `ANSWER_MAX` for each question to one node; `tell_all` asks a node that does not answer until
-//!             its lease ends. `NUMBERS_MAX` numbers of questions are remembered per member: an older one is refused.
+//! Invariants  A1 `tell_all` returns once every live node has handled the question. A node whose lease ends meanwhile
+//!             has not; when it joins again it reads what was revoked (`crate::revocations`). A2 a question is carried
+//!             out once, if its sender is a current member, and only by the membership that it was sent to; its answer
+//!             is accepted for no other question. (tests `a2_*`)
+//! Limits      `ANSWER_MAX` for each question to one node; `tell_all` repeats it to a node that does not answer until
+//!             its lease ends. `NUMBERS_MAX` numbers of questions are kept per member: an older one is refused.
 
 use super::{
     Membership,
@@ -46,7 +46,7 @@ pub(crate) enum Revocation {
 
 /// A question to another node.
 pub trait PeerQuestion: Serialize + DeserializeOwned + Send + 'static {
-    /// Tells it from other questions on the bus.
+    /// Identifies the type of the question on the bus.
     const KIND: &'static str;
     /// Type of the other node's answer.
     type Answer: Serialize + DeserializeOwned + Send;
@@ -55,9 +55,9 @@ pub trait PeerQuestion: Serialize + DeserializeOwned + Send + 'static {
 /// A question on its way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Envelope {
-    /// Membership of the node that asks.
+    /// Membership of the sender.
     from: Incarnation,
-    /// Membership of the node that is asked.
+    /// Membership of the receiver.
     to: Incarnation,
     /// Number of the question among those of its node.
     number: u64,
@@ -67,7 +67,7 @@ struct Envelope {
 
 /// Numbers of questions that were taken, by member (A2).
 #[derive(Default)]
-pub(super) struct Taken(Mutex<BTreeMap<Incarnation, Numbers>>);
+pub(super) struct SeenQuestions(Mutex<BTreeMap<Incarnation, Numbers>>);
 
 #[derive(Default)]
 struct Numbers {
@@ -76,7 +76,7 @@ struct Numbers {
     recent: BTreeSet<u64>,
 }
 
-impl Taken {
+impl SeenQuestions {
     /// False: the question was taken before, or is too old.
     fn take(&self, from: Incarnation, number: u64) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,14 +96,14 @@ impl Taken {
     }
 }
 
-/// A question without its way.
+/// An encoded question without its envelope.
 #[derive(Clone)]
-struct Asked {
+struct EncodedQuestion {
     kind: &'static str,
     body: Vec<u8>,
 }
 
-impl Asked {
+impl EncodedQuestion {
     fn of<Q: PeerQuestion>(question: &Q) -> Self {
         Self { kind: Q::KIND, body: wire::encode(question) }
     }
@@ -156,7 +156,7 @@ impl Membership {
         self.bus.payload_bytes_max().saturating_sub(ENVELOPE_BYTES)
     }
 
-    /// Asks one node. None: it has left, does not answer in time, or cannot answer.
+    /// Sends a question to one node. `None`: it has left, does not answer in time, or cannot answer.
     pub async fn ask<Q: PeerQuestion>(&self, number: NodeNumber, question: &Q) -> Option<Q::Answer> {
         self.ask_within(number, question, ANSWER_MAX).await
     }
@@ -168,18 +168,18 @@ impl Membership {
         question: &Q,
         patience: Duration,
     ) -> Option<Q::Answer> {
-        answer_of::<Q>(self.send(number, Asked::of(question), patience).await?)
+        answer_of::<Q>(self.send(number, EncodedQuestion::of(question), patience).await?)
     }
 
-    /// Asks all other nodes at once. The result lacks those that do not answer.
+    /// Sends a question to all other nodes at once. The result lacks nodes that do not answer.
     pub async fn ask_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
-        let asked = Asked::of(question);
+        let encoded = EncodedQuestion::of(question);
         let sent: Vec<_> = self
             .numbers()
             .into_iter()
             .map(|number| {
-                let (membership, asked) = (self.clone(), asked.clone());
-                (number, tokio::spawn(async move { membership.send(number, asked, ANSWER_MAX).await }))
+                let (membership, encoded) = (self.clone(), encoded.clone());
+                (number, tokio::spawn(async move { membership.send(number, encoded, ANSWER_MAX).await }))
             })
             .collect();
         let mut answers = Vec::new();
@@ -190,17 +190,17 @@ impl Membership {
         answers
     }
 
-    /// Has every other node do something, and waits until all that live have (A1). A node that has just started waits
+    /// Sends a question to every other node until all live ones have answered (A1). A node that has just started waits
     /// until it knows the others. Returns their answers.
     pub async fn tell_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
         // The sender lives as long as the membership.
         let _ = self.knows_nodes.subscribe().wait_for(|knows_nodes| *knows_nodes).await;
-        let asked = Asked::of(question);
-        let told = self.numbers().into_iter().map(|number| {
-            let (membership, asked) = (self.clone(), asked.clone());
+        let encoded = EncodedQuestion::of(question);
+        let sent = self.numbers().into_iter().map(|number| {
+            let (membership, encoded) = (self.clone(), encoded.clone());
             tokio::spawn(async move {
                 loop {
-                    if let Some(answer) = membership.send(number, asked.clone(), ANSWER_MAX).await {
+                    if let Some(answer) = membership.send(number, encoded.clone(), ANSWER_MAX).await {
                         return Some((number, answer));
                     }
                     if !membership.numbers().contains(&number) {
@@ -211,21 +211,21 @@ impl Membership {
             })
         });
         let mut answers = Vec::new();
-        for told in told.collect::<Vec<_>>() {
-            let told = told.await.ok().flatten();
-            answers.extend(told.and_then(|(number, answer)| Some((number, answer_of::<Q>(answer)?))));
+        for answer in sent.collect::<Vec<_>>() {
+            let answer = answer.await.ok().flatten();
+            answers.extend(answer.and_then(|(number, answer)| Some((number, answer_of::<Q>(answer)?))));
         }
         answers
     }
 
     /// Sends a question; returns the encoded answer.
-    async fn send(&self, number: NodeNumber, asked: Asked, patience: Duration) -> Option<Vec<u8>> {
+    async fn send(&self, number: NodeNumber, encoded: EncodedQuestion, patience: Duration) -> Option<Vec<u8>> {
         let (from, to) = {
             let machine = self.lock();
             let to = machine.peers().find(|(peer, _)| *peer == number)?.1.incarnation;
             (machine.record().incarnation, to)
         };
-        let Asked { kind, body } = asked;
+        let EncodedQuestion { kind, body } = encoded;
         let question = self.questions_count.fetch_add(1, Ordering::Relaxed);
         let envelope = Envelope { from, to, number: question, kind: kind.to_owned(), body };
         let subject = subject_of(number)?;
@@ -282,7 +282,7 @@ async fn answer(membership: Arc<Membership>, question: bytes::Bytes, (reply_to, 
         Ok(envelope) => envelope,
         Err(error) => return tracing::error!(%error, "a question of another node cannot be read"),
     };
-    // A2. A node that has just joined again gets no answer either, and asks again.
+    // A2. A node that has just joined again gets no answer either, and repeats the question.
     let is_current = {
         let machine = membership.lock();
         machine.record().incarnation == to && machine.peer_of(from).is_some()
@@ -294,7 +294,7 @@ async fn answer(membership: Arc<Membership>, question: bytes::Bytes, (reply_to, 
     };
     let (sealed, _) = membership.seal.seal(&tag, &wire::encode(&answer));
     if let Err(error) = membership.bus.publish(&reply_to, sealed).await {
-        tracing::warn!(%error, "an answer to another node was lost; it asks again or goes without");
+        tracing::warn!(%error, "an answer to another node was lost; that node repeats the question or continues without an answer");
     }
 }
 
@@ -304,12 +304,12 @@ mod tests {
 
     #[test]
     fn a2_a_number_is_taken_once_and_an_old_one_never() {
-        let (taken, one, two) = (Taken::default(), Incarnation(1), Incarnation(2));
+        let (taken, one, two) = (SeenQuestions::default(), Incarnation(1), Incarnation(2));
         assert!(taken.take(one, 5) && taken.take(one, 3), "they may overtake each other");
         assert!(!taken.take(one, 5) && !taken.take(one, 3));
         assert!(taken.take(two, 5), "each member has its own");
         assert!((6..6 + NUMBERS_MAX as u64).all(|number| taken.take(one, number)));
-        assert!(!taken.take(one, 4), "never seen, and too old to say so");
+        assert!(!taken.take(one, 4), "never seen, but below the floor");
         taken.retain(|member| member == two);
         assert!(taken.take(one, 4) && !taken.take(two, 5));
     }

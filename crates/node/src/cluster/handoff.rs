@@ -276,7 +276,7 @@ impl Membership {
             return Err(HandoffFault::NotHere);
         }
         let (record, term) = self.lock().may_leave(guild_id, to).ok_or(HandoffFault::Target)?;
-        let (log, begun) = (&self.handoffs.moves, Instant::now());
+        let (log, started) = (&self.handoffs.moves, Instant::now());
         let permit = log.begin(guild_id, to, reason.clone(), LEAVING_MAX).ok_or(HandoffFault::Busy)?;
         let result = self.hand_over(guild_id, record, term, permit).await;
         match &result {
@@ -286,7 +286,7 @@ impl Membership {
             }
             Err(error) => tracing::warn!(%guild_id, to = to.0, %error, %reason, "guild not handed over"),
         }
-        log.end(ended((guild_id, to, reason), self.clock.now().unix, begun, &result));
+        log.end(ended((guild_id, to, reason), self.clock.now().unix, started, &result));
         result
     }
 

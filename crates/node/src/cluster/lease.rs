@@ -279,7 +279,7 @@ async fn join_again(membership: &Arc<Membership>) -> bool {
                         return false;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "what was revoked meanwhile cannot be read: the node joins later");
+                        tracing::warn!(%error, "revocations during the absence cannot be read: the node joins later");
                         before = record;
                         tokio::time::sleep(AGAIN_PAUSE).await;
                         continue;

@@ -5,7 +5,7 @@
 //! Doors       `Membership::join`, then `Node::start_as`, then `Membership::activate`.
 //! Invariants  D1 the machine's outputs are carried out in order, under its lock: nothing that they call waits, or
 //!             calls back into the machine. D2 without a valid lease no guild is served here, also before the task that
-//!             renews it has noticed: each input asks the clock. D3 a message that no node of this cluster has sealed
+//!             renews it has noticed: each input reads the clock. D3 a message that no node of this cluster has sealed
 //!             has no effect but to be counted.
 //! Limits      those of the machine and of the links.
 //! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
@@ -214,7 +214,7 @@ pub struct Membership {
     seal: Arc<Seal>,
     /// Questions of this process to other nodes.
     questions_count: AtomicU64,
-    taken: ask::Taken,
+    taken: ask::SeenQuestions,
     /// Messages that no node of this cluster has sealed.
     strangers: LogGate,
     strangers_count: AtomicU64,
@@ -285,7 +285,7 @@ impl Membership {
             on_rejoin: OnceLock::new(),
             seal: Arc::new(Seal::new(options.key)),
             questions_count: AtomicU64::new(0),
-            taken: ask::Taken::default(),
+            taken: ask::SeenQuestions::default(),
             strangers: LogGate::new(STRANGERS_LOG_EVERY_MS),
             strangers_count: AtomicU64::new(0),
             moved_sessions: Mutex::default(),
@@ -728,7 +728,7 @@ impl Membership {
             // Under the lock: a release of the guild must not come in between.
             Input::Relay(message) => {
                 self.with(|machine, now| match machine.push(now, guild_id, GuildInput::Relay(message)) {
-                    Pushed::Taken => Ok(()),
+                    Pushed::Accepted => Ok(()),
                     Pushed::Local(GuildInput::Relay(message)) => mailbox.try_push(guild_id, Input::Relay(message)),
                     Pushed::Full(GuildInput::Relay(message)) => Err(Input::Relay(message)),
                     Pushed::Local(_) | Pushed::Full(_) => unreachable!("the machine returns the input that was pushed"),
@@ -776,7 +776,7 @@ impl Membership {
         let Some(input) = self.request_of(input) else { return };
         self.with(|machine, now| {
             let (input, is_here) = match machine.push(now, guild_id, input) {
-                Pushed::Taken => return,
+                Pushed::Accepted => return,
                 Pushed::Local(input) => (input, true),
                 Pushed::Full(input) => (input, false),
             };

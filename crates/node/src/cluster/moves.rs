@@ -228,8 +228,8 @@ impl MoveLog {
 
     pub(super) fn moves(&self) -> Moves {
         let leaves = self.leaving();
-        let leaving = leaves.iter().map(|(leave, begun)| {
-            let age_ms = begun.elapsed().as_millis() as u64;
+        let leaving = leaves.iter().map(|(leave, started)| {
+            let age_ms = started.elapsed().as_millis() as u64;
             Leave { age_ms, ..leave.clone() }
         });
         Moves { leaving: leaving.collect(), ended: self.ended().iter().cloned().collect() }
@@ -240,10 +240,10 @@ impl MoveLog {
 pub(super) fn ended(
     (guild_id, to, reason): (GuildId, NodeNumber, MoveReason),
     ended_at: Timestamp,
-    begun: Instant,
+    started: Instant,
     result: &Result<HandoffReport, HandoffFault>,
 ) -> Moved {
-    let total_ms = begun.elapsed().as_millis() as u64;
+    let total_ms = started.elapsed().as_millis() as u64;
     let failed = HandoffReport { total_ms, ..HandoffReport::default() };
     let (report, fault) = match result {
         Ok(report) => (*report, None),

@@ -1,6 +1,6 @@
 //! Receive: messages of the other nodes.
 //!
-//! Invariants  G1 nothing is stored of a frame that no node of this cluster has sealed, or whose sender is no member.
+//! Invariants  G1 nothing is stored of a frame that no node of this cluster has sealed, or that comes from no member.
 //!             G2 when a member has left, nothing is left of its frames.
 //! Limits      those of `Incoming`; parts of a message that gets no further part for `PARTS_AGE` to twice that time are
 //!             dropped.
@@ -57,7 +57,7 @@ pub(super) async fn run(membership: Arc<Membership>) {
     }
 }
 
-/// G2.
+/// Drops the frames of members that left (G2).
 fn forget_others(membership: &Membership, incoming: &mut Incoming) {
     let machine = membership.lock();
     let is_member = |incarnation| machine.peer_of(incarnation).is_some();

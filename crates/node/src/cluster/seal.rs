@@ -92,12 +92,12 @@ mod tests {
         for bytes in [64, 749, 4_118, 65_536, 1 << 20] {
             let frame = vec![5; bytes];
             let rounds = (50_000_000 / (bytes + 2_000)).max(20);
-            let begun = Instant::now();
+            let started = Instant::now();
             for _ in 0..rounds {
                 let (sealed, _) = seal.seal(b"node.3", &frame);
                 assert!(seal.open(b"node.3", &sealed).is_some());
             }
-            let ns = begun.elapsed().as_nanos() / rounds as u128;
+            let ns = started.elapsed().as_nanos() / rounds as u128;
             println!("{bytes} bytes: {ns} ns to seal and open");
         }
     }

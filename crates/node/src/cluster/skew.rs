@@ -20,7 +20,7 @@ impl Skew {
     /// Looks at a record that has just arrived. How far the other clock is ahead, if a line is due.
     pub fn look(&self, now: Now, number: NodeNumber, record: &NodeRecord) -> Option<i64> {
         let ahead_ms = record.clock_ms.saturating_sub(now.unix.0);
-        // A node of an earlier version does not say.
+        // A node of an earlier version does not report its clock.
         if record.clock_ms == 0 || ahead_ms.unsigned_abs() <= SKEW_MS_MAX {
             return None;
         }

@@ -1,9 +1,9 @@
 //! Sweep: removes owner records of memberships that have ended.
 //!
-//! A node removes its own records of guilds that nobody uses (`guildhall_cluster::Cluster`, C6). Those of a node that
-//! was killed or stopped stay until somebody asks for the guild, or until this.
+//! A node removes its own records of unused guilds (`guildhall_cluster::Cluster`, C6). Those of a node that was killed
+//! or stopped stay until another node needs the guild, or until a sweep.
 //!
-//! Invariants  P1 only a record whose membership has ended is removed, and only if nobody has replaced it since it was
+//! Invariants  P1 only a record whose membership has ended is removed, and only if no node has replaced it since it was
 //!             read. Memberships are read after the records: one that was there by then and is not the number's current
 //!             one never comes back.
 //! Limits      one node does it, every `SWEEP_EVERY`. `RECORDS_MAX` records at a time; a removal per `PAUSE`.

@@ -143,7 +143,7 @@ impl GuildHost {
             ToGuild::Attach { session, .. } => {
                 let delivery = self.deliver_own(cx, session.relay, RelayMessage::Unavailable { session });
                 if delivery == Delivery::Done {
-                    // The relay does not ask again by itself. The snapshot that follows makes it do so.
+                    // The relay does not attach again by itself. The snapshot that follows makes it do so.
                     self.streams.lost(session.relay);
                 }
                 delivery

@@ -24,9 +24,9 @@ const OWNER: UserId = UserId::new(1);
 
 /// Messages that a relay accepted; it refuses after the configured number. Guilds of which commits were fenced.
 #[derive(Default)]
-struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize, Mutex<Vec<GuildId>>);
+struct AcceptedMessages(Mutex<Vec<ToRelay>>, AtomicUsize, Mutex<Vec<GuildId>>);
 
-impl RelaySink for Taken {
+impl RelaySink for AcceptedMessages {
     fn try_deliver(&self, _: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         let released_one = |left: usize| left.checked_sub(1);
         if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, released_one).is_ok() {
@@ -45,7 +45,7 @@ impl RelaySink for Taken {
 struct Bench {
     host: GuildHost,
     jobs: Jobs,
-    relays: Taken,
+    relays: AcceptedMessages,
     directory: Directory,
     limits: NodeLimits,
     now: Now,
@@ -69,7 +69,7 @@ impl Bench {
             commits: Arc::default(),
             writes: Arc::default(),
         };
-        let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
+        let (relays, directory, limits) = (AcceptedMessages::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);
         let (mut done_inputs, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
         let mut ids = Origins::Single.of_worker(0);
@@ -179,9 +179,9 @@ fn say(channel_id: ChannelId) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
+async fn after_a_panic_a_guild_is_reloaded_and_every_request_is_answered() {
     let (mut bench, channel_id) = Bench::ready();
-    let said = bench.request(say(channel_id));
+    let sent = bench.request(say(channel_id));
     bench.with(|host, cx| {
         host.run_and_push(cx, |_| panic!("a bug"));
         host.advance(cx);
@@ -190,7 +190,7 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
     let read = bench.request(Command::ReadGuild);
     assert!(bench.loads.is_empty());
 
-    let Ok(Reply::Message(message)) = bench.answer(said) else { panic!("it was handled before") };
+    let Ok(Reply::Message(message)) = bench.answer(sent) else { panic!("it was handled before") };
     let Ok(Reply::Guild(guild)) = bench.answer(read) else { panic!("the guild is back") };
     assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.message.id));
     assert_eq!(bench.kinds(), ["snapshot", "event", "reset"]);
@@ -212,9 +212,9 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
                 host.advance(cx);
             });
         }
-        let said = bench.request(say(channel_id));
-        let Ok(Reply::Message(said)) = bench.answer(said) else { panic!("it can be said") };
-        for id in [said.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
+        let sent = bench.request(say(channel_id));
+        let Ok(Reply::Message(sent)) = bench.answer(sent) else { panic!("it can be sent") };
+        for id in [sent.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
             assert!(id > newest);
             assert_eq!(id >> 12 & 0x3ff, 0, "the origin of this worker");
             newest = id;
@@ -264,8 +264,8 @@ async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time(
             bench.now.instant = until;
             bench.with(|host, cx| host.handle_timer(cx));
         }
-        let said = bench.request(say(channel_id));
-        bench.answer(said).unwrap();
+        let sent = bench.request(say(channel_id));
+        bench.answer(sent).unwrap();
     }
     assert_eq!(pauses, [100, 200, 400, 800, 1600, 3000, 3000, 3000, 3000]);
 }
@@ -275,8 +275,8 @@ async fn every_input_gives_its_place_back_once() {
     let (mut bench, channel_id) = Bench::ready();
     bench.done_inputs.clear();
     for _ in 0..5 {
-        let said = bench.request(say(channel_id));
-        bench.answer(said).unwrap();
+        let sent = bench.request(say(channel_id));
+        bench.answer(sent).unwrap();
     }
     // The caller gave up.
     drop(bench.request(say(channel_id)));
@@ -333,8 +333,8 @@ async fn a_relay_that_begins_again_has_no_sessions_and_a_stream_from_one() {
     // Its sessions are gone: the guild sends nothing to a session that has not attached again.
     let detach = ToGuild::Detach { session };
     bench.with(|host, cx| host.handle_input(cx, Input::Relay(detach)));
-    let said = bench.request(say(channel_id));
-    bench.answer(said).unwrap();
+    let sent = bench.request(say(channel_id));
+    bench.answer(sent).unwrap();
     assert_eq!(kinds_from(&bench, before).last(), Some(&("event", kinds_from(&bench, before).len() as u64)));
 }
 
@@ -353,8 +353,8 @@ async fn relays_of_a_node_that_left_get_nothing_and_others_go_on() {
     bench.with(|host, cx| host.forget_relays(cx, 3));
     assert!(!bench.host.has_node_relays(3));
     let near_before = count_of(&bench, near);
-    let said = bench.request(say(channel_id));
-    bench.answer(said).unwrap();
+    let sent = bench.request(say(channel_id));
+    bench.answer(sent).unwrap();
     assert_eq!((count_of(&bench, far), count_of(&bench, near)), (before, near_before + 1));
 }
 
@@ -364,16 +364,16 @@ async fn a_fenced_commit_is_refused_and_the_guild_is_released() {
     let before = bench.relays.0.lock().unwrap().len();
     // Another node claims the guild.
     bench.jobs.store.claim_guild(GUILD).await.unwrap();
-    let said = bench.request(say(channel_id));
-    assert_eq!(bench.answer(said).map(drop), Err(Refusal::Unavailable));
+    let sent = bench.request(say(channel_id));
+    assert_eq!(bench.answer(sent).map(drop), Err(Refusal::Unavailable));
     assert!(bench.host.is_evictable(), "nothing brings it back by itself");
     assert_eq!(bench.relays.0.lock().unwrap().len(), before, "relays receive nothing uncommitted");
     assert_eq!(*bench.relays.2.lock().unwrap(), [GUILD], "the cluster learns that it has another owner");
-    // Asked again, the worker makes another host, which claims and loads the guild: the other node may
-    // have changed it.
+    // For the next request the worker makes another host, which claims and loads the guild: the other node may have
+    // changed it.
     bench.host = bench.with(|_, cx| GuildHost::new(cx, GUILD));
-    let said = bench.request(say(channel_id));
-    assert!(bench.answer(said).is_ok());
+    let sent = bench.request(say(channel_id));
+    assert!(bench.answer(sent).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -385,8 +385,8 @@ async fn a_guild_that_is_used_in_the_turn_of_its_release_is_loaded_again() {
     let relay = RelayId::first(PartitionId(1));
     bench.with(|host, cx| host.handle_input(cx, Input::Reset { relay, epoch: 7 }));
     assert!(!bench.host.is_evictable());
-    let asked = bench.request(Command::ReadGuild);
-    assert!(bench.answer(asked).is_ok());
+    let read = bench.request(Command::ReadGuild);
+    assert!(bench.answer(read).is_ok());
     let taken = bench.relays.0.lock().unwrap();
     let last = taken.iter().rfind(|message| message.relay == relay).expect("the relay gets a message");
     assert!(last.epoch == 7 && matches!(last.message, RelayMessage::Snapshot { .. }), "{last:?}");
@@ -395,9 +395,9 @@ async fn a_guild_that_is_used_in_the_turn_of_its_release_is_loaded_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_guild_that_is_released_while_it_loads_is_not_served() {
     let mut bench = Bench::new();
-    let asked = bench.request(Command::ReadGuild);
+    let read = bench.request(Command::ReadGuild);
     bench.with(|host, cx| host.release(cx));
-    assert_eq!(bench.answer(asked).map(drop), Err(Refusal::Unavailable));
+    assert_eq!(bench.answer(read).map(drop), Err(Refusal::Unavailable));
     while let Some(guild_id) = bench.loads.pop_front() {
         bench.jobs.load(guild_id);
     }

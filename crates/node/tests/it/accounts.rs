@@ -24,9 +24,9 @@ async fn the_busiest_guild_is_listed_with_its_message_types_and_channels() {
     assert_eq!(bounded(world.node.guild_accounts(1)).await.guilds.len(), 1);
 
     let account = bounded(world.node.guild_account(loud)).await.unwrap();
-    let said = account.types.iter().find(|of| of.name == "create_message").unwrap();
-    assert_eq!(said.times.count_total, 20);
-    assert!(said.times.max_ns > 0 && said.times.ns_total >= said.times.max_ns, "{said:?}");
+    let sent = account.types.iter().find(|of| of.name == "create_message").unwrap();
+    assert_eq!(sent.times.count_total, 20);
+    assert!(sent.times.max_ns > 0 && sent.times.ns_total >= sent.times.max_ns, "{sent:?}");
     let sum: u64 = account.types.iter().map(|of| of.times.ns_total).sum();
     assert_eq!(account.guild.busy_ns_total, sum);
     let [channel] = &account.channels[..] else { panic!("{account:?}") };

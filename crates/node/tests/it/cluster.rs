@@ -276,9 +276,9 @@ impl Site {
         );
     }
 
-    /// Says something until the guild is served: whether it was, in time.
+    /// Sends messages until the guild is served. Returns the time that took.
     async fn say_until_served(&self, through: usize, guild_id: GuildId, channel_id: ChannelId) -> Duration {
-        let begun = Instant::now();
+        let started = Instant::now();
         let refused = Mutex::new(None);
         let served = async {
             while let Err(refusal) = self.say(through, guild_id, channel_id, "is anybody there?").await {
@@ -287,7 +287,7 @@ impl Site {
             }
         };
         bounded_or(served, || format!("the last refusal is {:?}", refused.lock().unwrap())).await;
-        begun.elapsed()
+        started.elapsed()
     }
 }
 
@@ -325,13 +325,13 @@ async fn relays_of_every_node_get_the_same_events_in_order() {
     let mut listeners = site.listen_everywhere(guild_id).await;
     // A session of another node attaches.
     site.attach_owner(0, guild_id, &mut listeners[0]).await;
-    let mut said = Vec::new();
+    let mut sent = Vec::new();
     for n in 0..50 {
-        said.push((site.say(n % 3, guild_id, channel_id, &n.to_string()).await.unwrap(), n.to_string()));
+        sent.push((site.say(n % 3, guild_id, channel_id, &n.to_string()).await.unwrap(), n.to_string()));
     }
     for listener in &mut listeners {
-        for expected in &said {
-            assert_eq!(listener.said().await, *expected);
+        for expected in &sent {
+            assert_eq!(listener.next_message().await, *expected);
         }
     }
 }
@@ -343,7 +343,7 @@ async fn a_killed_owner_is_replaced_and_relays_are_reset() {
     let mut listener = site.listen(0, guild_id);
     listener.snapshot().await;
     let before = site.say(2, guild_id, channel_id, "before").await.unwrap();
-    assert_eq!(listener.said().await.0, before);
+    assert_eq!(listener.next_message().await.0, before);
     site.kill(1);
     let outage = site.say_until_served(2, guild_id, channel_id).await;
     println!("served again after {outage:?}");
@@ -352,7 +352,7 @@ async fn a_killed_owner_is_replaced_and_relays_are_reset() {
     assert!(listener.snapshot().await, "the relay lost its stream, so its sessions begin again");
     let after = site.say(0, guild_id, channel_id, "after").await.unwrap();
     loop {
-        let (id, text) = listener.said().await;
+        let (id, text) = listener.next_message().await;
         if text == "after" {
             break assert_eq!(id, after);
         }
@@ -368,14 +368,14 @@ async fn a_node_without_lease_store_stops_to_serve_in_time_and_comes_back() {
     listener.snapshot().await;
     site.kv.set_away(true);
     let place = site.place(1);
-    let begun = Instant::now();
+    let started = Instant::now();
     // While the lease lasts, the guild is served: it was renewed in the last third, and a fifth is its margin.
-    let said = site.say(1, guild_id, channel_id, "still here").await;
-    assert!(said.is_ok() || begun.elapsed() > Duration::from_millis(SHORT_LEASE_MS / 3), "{said:?}");
-    // This task may be late, and has to see it serve to say that it did.
+    let sent = site.say(1, guild_id, channel_id, "still here").await;
+    assert!(sent.is_ok() || started.elapsed() > Duration::from_millis(SHORT_LEASE_MS / 3), "{sent:?}");
+    // This task may run late: only a report during the lease counts as served.
     let mut seen_serving_at = Duration::ZERO;
     let is_over = || {
-        let now = begun.elapsed();
+        let now = started.elapsed();
         let report = place.membership.report();
         if report.is_serving {
             seen_serving_at = now;
@@ -495,7 +495,7 @@ async fn a_repeated_message_is_the_same_at_the_next_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guild_that_nobody_uses_has_no_owner_until_somebody_does() {
+async fn an_unused_guild_has_no_owner_until_its_next_use() {
     let limits = NodeLimits { guild_idle_ms: 100, ..NodeLimits::default() };
     let site = Site::with(2, LEASE_MS, &limits).await;
     let (guild_id, channel_id) = site.guild_of(1, 0).await;
@@ -506,8 +506,8 @@ async fn a_guild_that_nobody_uses_has_no_owner_until_somebody_does() {
     let key = guildhall_bus::Key::new(&format!("guilds.{guild_id}")).unwrap();
     let has_record = async || site.kv.get(&key).await.unwrap().is_some();
     for n in 0..3 {
-        let said = site.say(n % 2, guild_id, channel_id, "hello").await.unwrap();
-        assert_eq!(listener.said().await.0, said);
+        let sent = site.say(n % 2, guild_id, channel_id, "hello").await.unwrap();
+        assert_eq!(listener.next_message().await.0, sent);
         // With a relay it is in use, however quiet it is.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(has_record().await && listener.try_next().is_none());
@@ -631,7 +631,7 @@ async fn v1_a_revocation_that_is_repeated_reaches_the_other_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v3_a_node_that_has_just_started_reads_what_it_was_not_told() {
+async fn v3_a_node_reads_missed_revocations_after_its_start() {
     let mut site = Site::new(1).await;
     bounded(site.place(0).node.put_user(user(OWNER))).await.unwrap();
     let token = bounded(site.place(0).node.mint_user_token(OWNER, 3_600)).await.unwrap();
@@ -641,7 +641,10 @@ async fn v3_a_node_that_has_just_started_reads_what_it_was_not_told() {
     let started = &site.place(at).node;
     let account = bounded(started.authenticate(&token)).await.unwrap();
     bounded(site.place(0).node.revoke_token(&*token)).await.unwrap();
-    assert!(bounded(started.authenticate(&token)).await.is_ok(), "it is in the cache, and nobody has told the node");
+    assert!(
+        bounded(started.authenticate(&token)).await.is_ok(),
+        "it is in the cache, and the node has received no revocation"
+    );
     let closed = || site.place(at).relays.closed();
     let token_of = (Whose::Token(OWNER, account.token), CloseCode::AuthenticationFailed);
     until(|| closed().contains(&token_of), closed).await;
@@ -683,8 +686,8 @@ async fn d3_what_no_node_has_sealed_has_no_effect() {
     for frame in outgoing.frames(1, &[0; 1_000], 600).unwrap() {
         site.bus.publish(&of("node"), frame).await.unwrap();
     }
-    let asked = site.bus.request(&of("ask"), Bytes::from_static(b"nothing"), Duration::from_millis(200)).await;
-    assert!(asked.is_err(), "{asked:?}");
+    let answer = site.bus.request(&of("ask"), Bytes::from_static(b"nothing"), Duration::from_millis(200)).await;
+    assert!(answer.is_err(), "{answer:?}");
     until(|| site.place(0).membership.strangers_total() >= before + 3, || "it counts them").await;
     // A question that was sealed is answered once.
     bounded(site.place(0).node.put_user(user(OWNER))).await.unwrap();

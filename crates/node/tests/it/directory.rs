@@ -1,4 +1,4 @@
-//! The directory is right after every answer, and asks the store once.
+//! The directory is right after every answer, and reads the store once.
 
 use crate::support::{OWNER, World, bounded, user};
 use guildhall_guild::{Command, Reply};
@@ -14,7 +14,7 @@ async fn channels_are_found_from_their_making_to_their_end() {
     for _ in 0..3 {
         assert_eq!(world.node.guild_of_channel(channel_id).await.unwrap(), Some(guild_id));
     }
-    assert_eq!(world.store.counts().channels, 0, "the worker told when it was made");
+    assert_eq!(world.store.counts().channels, 0, "the worker added it when it was made");
     world.command(guild_id, Command::DeleteChannel(channel_id)).await.unwrap();
     assert_eq!(world.node.guild_of_channel(channel_id).await.unwrap(), None);
 
@@ -23,7 +23,7 @@ async fn channels_are_found_from_their_making_to_their_end() {
     for _ in 0..3 {
         assert_eq!(world.node.guild_of_channel(kept).await.unwrap(), Some(guild_id));
     }
-    assert_eq!(world.store.counts().channels, 1, "asked once, then remembered");
+    assert_eq!(world.store.counts().channels, 1, "read once, then cached");
     let unknown = ChannelId::new(12345);
     assert_eq!(world.node.guild_of_channel(unknown).await.unwrap(), None);
     assert_eq!(world.node.guild_of_channel(unknown).await.unwrap(), None);
@@ -67,7 +67,7 @@ async fn accounts_are_read_once_and_anew_after_a_change() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_is_told() {
+async fn a_failed_write_is_reported() {
     let world = World::new();
     world.store.set(|faults| faults.failing_commits = 1);
     assert!(world.node.put_user(user(UserId::new(42))).await.is_err());
@@ -75,7 +75,7 @@ async fn a_write_that_fails_is_told() {
 }
 
 #[tokio::test]
-async fn s21_6_a_change_whose_request_was_given_up_is_told_to_all_guilds() {
+async fn s21_6_a_change_with_an_aborted_request_reaches_all_guilds() {
     let world = World::new();
     let ana = UserId::new(42);
     world.node.put_user(user(ana)).await.unwrap();

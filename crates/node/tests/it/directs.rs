@@ -1,4 +1,4 @@
-//! Direct messages: one for each pair, told in order and without loss, few of them in memory.
+//! Direct messages: one for each pair, published in order and without loss, few of them in memory.
 
 use crate::support::{OWNER, World, bounded, config, limits, message, user};
 use guildhall_guild::{Actor, Command, Refusal};
@@ -22,7 +22,7 @@ fn other(n: u64) -> UserId {
 #[tokio::test]
 async fn d1_one_for_each_pair_whoever_asks_however_often() {
     let world = World::new();
-    let asked: Vec<_> = (0..20)
+    let requests: Vec<_> = (0..20)
         .map(|n| {
             let node = world.node.clone();
             let (a, b) = if n % 2 == 0 { (ANA, other(0)) } else { (other(0), ANA) };
@@ -30,13 +30,13 @@ async fn d1_one_for_each_pair_whoever_asks_however_often() {
         })
         .collect();
     let mut ids = Vec::new();
-    for asked in asked {
-        ids.push(bounded(asked).await.unwrap().unwrap());
+    for request in requests {
+        ids.push(bounded(request).await.unwrap().unwrap());
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
-    let created = world.relays.told().into_iter().filter(|(name, _)| *name == EventName::ChannelCreate);
-    assert_eq!(created.count(), 2, "each is told once");
+    let created = world.relays.user_events().into_iter().filter(|(name, _)| *name == EventName::ChannelCreate);
+    assert_eq!(created.count(), 2, "each receives it once");
     let world = world.restarted().await;
     assert_eq!(open(&world, other(0), ANA).await, ids[0]);
     assert_ne!(open(&world, other(1), ANA).await, ids[0]);
@@ -54,35 +54,35 @@ async fn d1_an_id_that_was_promised_before_a_crash_is_taken_up() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_room_it_waits_and_so_does_who_asked() {
+async fn a_direct_message_and_its_caller_wait_for_room() {
     let world = World::new();
     let id = open(&world, ANA, other(0)).await;
-    let before = world.relays.told().len();
+    let before = world.relays.user_events().len();
     world.relays.set_users_full(true);
-    let said: Vec<_> = (0..5)
+    let sent: Vec<_> = (0..5)
         .map(|n| {
             let node = world.node.clone();
             tokio::spawn(async move { node.command(id.cast(), Actor::User(ANA), message(id, &n.to_string())).await })
         })
         .collect();
     world.relays.wait_users_refused(3, &world).await;
-    assert!(said.iter().all(|said| !said.is_finished()), "no caller gets a reply");
-    assert_eq!(world.relays.told().len(), before);
+    assert!(sent.iter().all(|sent| !sent.is_finished()), "no caller gets a reply");
+    assert_eq!(world.relays.user_events().len(), before);
     // Guilds are not held up.
     let guild = world.guild().await;
     assert_eq!(world.member_count(guild).await, Ok(1));
     world.relays.set_users_full(false);
     world.pass(1_000);
-    for said in said {
-        assert!(bounded(said).await.unwrap().is_ok());
+    for sent in sent {
+        assert!(bounded(sent).await.unwrap().is_ok());
     }
-    let told = world.relays.told().split_off(before);
-    assert_eq!(told.len(), 5, "nothing is lost");
-    assert!(told.iter().all(|(name, to)| *name == EventName::MessageCreate && to.len() == 2));
+    let user_events = world.relays.user_events().split_off(before);
+    assert_eq!(user_events.len(), 5, "nothing is lost");
+    assert!(user_events.iter().all(|(name, to)| *name == EventName::MessageCreate && to.len() == 2));
 }
 
 #[tokio::test]
-async fn only_so_many_that_nobody_uses_are_kept_in_memory() {
+async fn unused_direct_messages_in_memory_are_bounded() {
     let limits = NodeLimits { idle_directs_max: 3, ..limits() };
     let world = World::with(config(), limits, Arc::new(MemoryStore::new()));
     let mut ids = Vec::new();

@@ -19,16 +19,16 @@ async fn nothing_gets_out_before_its_commit() {
     let commits = world.store.counts().commits_begun;
 
     world.store.set(|faults| faults.hold_commits = true);
-    let said = world.start_saying(guild_id, channel_id, "hello");
+    let sent = world.start_saying(guild_id, channel_id, "hello");
     world.store.wait(|counts| counts.commits_begun == commits + 1).await;
     // The worker has handled it, and no reply or event has left.
     world.barrier().await;
-    assert!(!said.is_finished());
+    assert!(!sent.is_finished());
     assert!(relay.try_next().is_none());
 
     world.store.set(|faults| faults.hold_commits = false);
-    let id = bounded(said).await.unwrap().expect("it is said");
-    assert_eq!(relay.said().await, (id, "hello".to_owned()));
+    let id = bounded(sent).await.unwrap().expect("it is sent");
+    assert_eq!(relay.next_message().await, (id, "hello".to_owned()));
     assert!(world.store.message(channel_id, id).await.unwrap().is_some());
 }
 
@@ -41,7 +41,7 @@ async fn what_is_not_written_waits_for_what_was_written_before() {
     let commits = world.store.counts().commits_begun;
 
     world.store.set(|faults| faults.hold_commits = true);
-    let said = world.start_saying(guild_id, channel_id, "hello");
+    let sent = world.start_saying(guild_id, channel_id, "hello");
     world.store.wait(|counts| counts.commits_begun == commits + 1).await;
     // Both depend on writes that may still fail.
     let node = world.node.clone();
@@ -55,11 +55,11 @@ async fn what_is_not_written_waits_for_what_was_written_before() {
     assert!(relay.try_next().is_none());
 
     world.store.set(|faults| faults.hold_commits = false);
-    let id = bounded(said).await.unwrap().unwrap();
+    let id = bounded(sent).await.unwrap().unwrap();
     let Ok(Reply::Guild(guild)) = bounded(read).await.unwrap() else { panic!("the guild can be read") };
     assert_eq!(guild.last_message_ids.get(&channel_id), Some(&id));
-    bounded(typed).await.unwrap().expect("typing is told");
-    relay.said().await;
+    bounded(typed).await.unwrap().expect("typing is published");
+    relay.next_message().await;
     match relay.next().await {
         RelayMessage::Published(published) => assert_eq!(published.event.name, EventName::TypingStart),
         other => panic!("{other:?}"),
@@ -82,8 +82,8 @@ async fn what_comes_during_a_commit_goes_into_the_next_one() {
 
     world.store.set(|faults| faults.hold_commits = false);
     bounded(first).await.unwrap().unwrap();
-    for said in rest {
-        bounded(said).await.unwrap().unwrap();
+    for sent in rest {
+        bounded(sent).await.unwrap().unwrap();
     }
     assert_eq!(world.store.counts().committed[before.committed.len()..], [1, 50]);
 }
@@ -119,7 +119,7 @@ async fn events_come_in_the_order_of_their_commands() {
         calls.push(call);
     }
     for call in calls {
-        let Ok(Reply::Message(reply)) = bounded(call).await else { panic!("it is said") };
+        let Ok(Reply::Message(reply)) = bounded(call).await else { panic!("it is sent") };
         sent.push((reply.message.id, reply.message.content.clone()));
     }
     assert!(sent.is_sorted_by(|a, b| a.0 < b.0));
@@ -127,7 +127,7 @@ async fn events_come_in_the_order_of_their_commands() {
     for relay in &mut relays {
         relay.snapshot().await;
         for expected in &sent {
-            assert_eq!(relay.said().await, *expected);
+            assert_eq!(relay.next_message().await, *expected);
         }
         assert!(relay.try_next().is_none());
     }
@@ -157,7 +157,7 @@ async fn a_guild_is_made_durably_and_once() {
     assert!(world.store.load_guild(guild_id).await.unwrap().is_some());
 
     let again = bounded(world.node.create_guild(new(OWNER))).await;
-    assert_eq!(again.expect("asking again is no error"), guild_id);
+    assert_eq!(again.expect("repeating the request is no error"), guild_id);
     let stranger = UserId::new(9);
     let refused = bounded(world.node.create_guild(new(stranger))).await;
     assert_eq!(refused.unwrap_err(), guildhall_guild::Refusal::MissingAccess);
@@ -185,27 +185,27 @@ async fn a_guild_whose_pipeline_is_full_takes_nothing_more_until_it_is_durable()
     world.barrier().await;
     world.store.set(|faults| faults.hold_commits = false);
     let mut ids = vec![bounded(first).await.unwrap().unwrap()];
-    for said in rest {
-        ids.push(bounded(said).await.unwrap().expect("it waited and was handled"));
+    for sent in rest {
+        ids.push(bounded(sent).await.unwrap().expect("it waited and was handled"));
     }
     assert_eq!(world.store.counts().committed[before.committed.len()..], [1, 1024, 476]);
     for id in ids {
-        assert_eq!(relay.said().await.0, id);
+        assert_eq!(relay.next_message().await.0, id);
     }
 }
 
 #[tokio::test]
-async fn who_joins_is_announced_once_it_is_durable_whether_or_not_somebody_waits_for_the_answer() {
+async fn a_durable_join_is_announced_with_or_without_a_waiting_caller() {
     let world = World::new();
     let guild_id = world.guild().await;
     assert_eq!(world.relays.joined(), [(OWNER, guild_id)]);
-    let begun = world.store.counts().commits_begun;
+    let started = world.store.counts().commits_begun;
     world.store.set(|faults| faults.hold_commits = true);
     let joining = UserId::new(5);
     let node = world.node.clone();
     let call =
         tokio::spawn(async move { node.command(guild_id, Actor::System, Command::AddMember(user(joining))).await });
-    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    world.store.wait(|counts| counts.commits_begun == started + 1).await;
     world.barrier().await;
     assert_eq!(world.relays.joined().len(), 1);
     // A client that hangs up.

@@ -15,23 +15,23 @@ async fn a_failed_commit_is_not_published_and_resets() {
     world.send(guild_id, attach(session(0, 0), OWNER));
     while !matches!(relay.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
     let kept = world.say(guild_id, channel_id, "kept").await.unwrap();
-    assert_eq!(relay.said().await.0, kept);
+    assert_eq!(relay.next_message().await.0, kept);
     let loads = world.store.counts().loads_begun;
 
     // Two groups in the commit that fails, one behind it.
-    let begun = world.store.counts().commits_begun;
+    let started = world.store.counts().commits_begun;
     world.store.set(|faults| {
         faults.hold_commits = true;
         faults.failing_commits = 1;
     });
     let lost = [world.start_saying(guild_id, channel_id, "lost"), world.start_saying(guild_id, channel_id, "too")];
-    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    world.store.wait(|counts| counts.commits_begun == started + 1).await;
     let behind = world.start_saying(guild_id, channel_id, "behind");
     tokio::task::yield_now().await;
     world.barrier().await;
     world.store.set(|faults| faults.hold_commits = false);
-    for said in lost.into_iter().chain([behind]) {
-        assert_eq!(bounded(said).await.unwrap(), Err(Refusal::Unavailable));
+    for sent in lost.into_iter().chain([behind]) {
+        assert_eq!(bounded(sent).await.unwrap(), Err(Refusal::Unavailable));
     }
 
     assert!(relay.snapshot().await, "the next message of the relay's stream is a snapshot");
@@ -41,7 +41,7 @@ async fn a_failed_commit_is_not_published_and_resets() {
     assert_eq!(guild.presence_count, 0, "sessions attach again");
 
     let after = world.say(guild_id, channel_id, "after").await.unwrap();
-    assert_eq!(relay.said().await, (after, "after".to_owned()));
+    assert_eq!(relay.next_message().await, (after, "after".to_owned()));
     assert!(relay.try_next().is_none());
 }
 
@@ -71,7 +71,7 @@ async fn a_guild_that_goes_on_failing_is_left_alone_for_a_while() {
     assert!(relay.snapshot().await);
     let loads = world.store.counts().loads_begun;
     assert_eq!(world.say(guild_id, channel_id, "2").await, Err(Refusal::Unavailable));
-    // Refused at once, and nothing asked of the store.
+    // Refused at once, without a read of the store.
     assert_eq!(world.say(guild_id, channel_id, "3").await, Err(Refusal::Unavailable));
     world.send(guild_id, attach(session(0, 0), OWNER));
     assert!(matches!(relay.next().await, RelayMessage::Unavailable { session: s } if s == session(0, 0)));
@@ -87,7 +87,7 @@ async fn a_guild_that_goes_on_failing_is_left_alone_for_a_while() {
     world.advance(100).await;
     assert!(relay.snapshot().await);
     let id = world.say(guild_id, channel_id, "5").await.expect("it is well again");
-    assert_eq!(relay.said().await.0, id);
+    assert_eq!(relay.next_message().await.0, id);
 
     // A minute of health, and the next failure is repaired at once again.
     world.advance(60_000).await;
@@ -106,7 +106,7 @@ async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
     relay.snapshot().await;
     other.snapshot().await;
     let kept = world.say(guild_id, channel_id, "kept").await.unwrap();
-    assert_eq!(relay.said().await.0, kept);
+    assert_eq!(relay.next_message().await.0, kept);
     let loads = world.store.counts().loads_begun;
 
     world.store.set(|faults| faults.full = true);
@@ -134,7 +134,7 @@ async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
     }
 
     world.store.set(|faults| faults.full = false);
-    let said = bounded(async {
+    let sent = bounded(async {
         loop {
             match world.say(guild_id, channel_id, "again").await {
                 Ok(id) => break id,
@@ -143,8 +143,8 @@ async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
             }
         }
     });
-    let said = said.await;
-    assert!(said > kept && !world.node.are_writes_stopped());
+    let sent = sent.await;
+    assert!(sent > kept && !world.node.are_writes_stopped());
     world.say(other_id, other_channel_id, "here too").await.unwrap();
 }
 
@@ -152,11 +152,11 @@ async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
 async fn s21_3_writes_can_be_held_from_outside() {
     let world = World::new();
     let (guild_id, channel_id) = world.guild_with_channel().await;
-    let said = world.say(guild_id, channel_id, "before").await.unwrap();
+    let sent = world.say(guild_id, channel_id, "before").await.unwrap();
     world.node.hold_writes(true);
     assert_eq!(world.say(guild_id, channel_id, "no").await, Err(Refusal::DiskFull));
     assert!(world.command(guild_id, Command::ReadGuild).await.is_ok());
-    world.command(guild_id, Command::DeleteMessage(channel_id, said)).await.expect("deletions go on");
+    world.command(guild_id, Command::DeleteMessage(channel_id, sent)).await.expect("deletions go on");
     let direct = bounded(world.node.put_direct(&user(UserId::new(3)), &user(UserId::new(4)))).await;
     assert_eq!(direct.map(drop), Err(Refusal::DiskFull));
     world.node.hold_writes(false);
@@ -178,7 +178,7 @@ async fn a_guild_that_cannot_be_loaded_is_unavailable_and_tried_again() {
     assert_eq!(world.store.counts().loads_begun, 1, "one failure is enough for a while");
 
     world.advance(100).await;
-    assert!(relay.snapshot().await, "a reset: the session that was sent away asks again");
+    assert!(relay.snapshot().await, "a reset: the refused session attaches again");
     world.send(guild_id, attach(session(0, 4), OWNER));
     while !matches!(relay.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
     world.say(guild_id, channel_id, "yes").await.unwrap();
@@ -190,23 +190,23 @@ async fn s5_relays_that_are_subscribed_get_their_guild_without_asking_again() {
     let guild_id = world.guild().await;
     let world = world.restarted().await;
     world.store.set(|faults| faults.failing_loads = 10);
-    let (mut told, mut silent) = (world.listen(guild_id, 0), world.listen(guild_id, 1));
+    let (mut notified, mut silent) = (world.listen(guild_id, 0), world.listen(guild_id, 1));
     world.send(guild_id, attach(session(0, 4), OWNER));
-    assert!(matches!(told.next().await, RelayMessage::Unavailable { session: s } if s == session(0, 4)));
-    // Nobody says anything to this guild from here on.
+    assert!(matches!(notified.next().await, RelayMessage::Unavailable { session: s } if s == session(0, 4)));
+    // The guild receives no message from here on.
     for (failed, pause_ms) in (1..).zip([100, 200, 400, 800, 1600, 3000, 3000, 3000, 3000, 3000]) {
         world.store.wait(|counts| counts.loads_begun == failed).await;
         world.barrier().await;
         world.advance(pause_ms - 1).await;
         assert_eq!(world.store.counts().loads_begun, failed, "not before its time");
-        assert!(told.try_next().is_none() && silent.try_next().is_none());
+        assert!(notified.try_next().is_none() && silent.try_next().is_none());
         world.advance(1).await;
     }
-    assert!(told.snapshot().await, "its sessions have to ask again");
+    assert!(notified.snapshot().await, "its sessions have to attach again");
     assert!(!silent.snapshot().await, "it has missed nothing");
     assert_eq!(world.store.counts().loads_begun, 11);
     world.send(guild_id, attach(session(0, 4), OWNER));
-    while !matches!(told.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
+    while !matches!(notified.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn s5_a_session_that_was_sent_away_finds_out_that_its_guild_is_gone() {
 }
 
 #[tokio::test]
-async fn without_relays_a_failed_guild_is_forgotten_until_somebody_asks() {
+async fn without_relays_a_failed_guild_is_unloaded_until_the_next_request() {
     let world = World::new();
     let guild_id = world.guild().await;
     let world = world.restarted().await;
@@ -262,7 +262,7 @@ async fn without_relays_a_failed_guild_is_forgotten_until_somebody_asks() {
 }
 
 #[tokio::test]
-async fn who_asks_for_a_guild_that_does_not_exist_is_told_so() {
+async fn requests_for_an_unknown_guild_are_refused() {
     let world = World::new();
     let guild_id = GuildId::new(4711);
     assert_eq!(world.member_count(guild_id).await, Err(Refusal::UnknownGuild));
@@ -310,7 +310,7 @@ async fn what_comes_during_a_deletion_is_answered_by_its_outcome() {
         let (guild_id, channel_id) = world.guild_with_channel().await;
         let mut relay = world.listen(guild_id, 0);
         relay.snapshot().await;
-        let begun = world.store.counts().commits_begun;
+        let started = world.store.counts().commits_begun;
         world.store.set(|faults| {
             faults.hold_commits = true;
             faults.failing_commits = u32::from(fails);
@@ -319,19 +319,19 @@ async fn what_comes_during_a_deletion_is_answered_by_its_outcome() {
         let deleted = tokio::spawn(async move {
             node.command(guild_id, guildhall_guild::Actor::System, Command::DeleteGuild).await.map(drop)
         });
-        world.store.wait(|counts| counts.commits_begun == begun + 1).await;
-        let said = world.start_saying(guild_id, channel_id, "still here?");
+        world.store.wait(|counts| counts.commits_begun == started + 1).await;
+        let sent = world.start_saying(guild_id, channel_id, "still here?");
         tokio::task::yield_now().await;
         world.barrier().await;
-        assert!(!deleted.is_finished() && !said.is_finished());
+        assert!(!deleted.is_finished() && !sent.is_finished());
         world.store.set(|faults| faults.hold_commits = false);
-        let (deleted, said) = (bounded(deleted).await.unwrap(), bounded(said).await.unwrap());
+        let (deleted, sent) = (bounded(deleted).await.unwrap(), bounded(sent).await.unwrap());
         if fails {
             assert_eq!(deleted, Err(Refusal::Unavailable));
             assert!(relay.snapshot().await);
-            assert_eq!(relay.said().await.0, said.expect("the guild is still there"));
+            assert_eq!(relay.next_message().await.0, sent.expect("the guild is still there"));
         } else {
-            assert_eq!((deleted, said), (Ok(()), Err(Refusal::UnknownGuild)));
+            assert_eq!((deleted, sent), (Ok(()), Err(Refusal::UnknownGuild)));
         }
     }
 }

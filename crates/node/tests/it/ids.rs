@@ -31,7 +31,7 @@ async fn ids_are_above_everything_stored_even_if_the_clock_went_back() {
 }
 
 #[tokio::test]
-async fn ids_are_above_those_of_a_guild_that_somebody_else_wrote() {
+async fn ids_are_above_those_of_a_guild_written_by_another_process() {
     let world = World::new();
     let other = World::new();
     other.advance(86_400_000).await;
@@ -117,23 +117,23 @@ impl Made {
                 self.channels.insert(channel_id, guild_id);
             }
         }
-        let said: Vec<_> = self
+        let sent: Vec<_> = self
             .channels
             .iter()
             .map(|(&channel_id, &guild_id)| {
                 let world = world.clone();
                 tokio::spawn(async move {
-                    let mut said = Vec::new();
+                    let mut sent = Vec::new();
                     for n in 0..MESSAGES_PER_CHANNEL {
-                        said.push(world.say(guild_id, channel_id, &n.to_string()).await.unwrap());
+                        sent.push(world.say(guild_id, channel_id, &n.to_string()).await.unwrap());
                     }
-                    (channel_id, said)
+                    (channel_id, sent)
                 })
             })
             .collect();
-        for said in said {
-            let (channel_id, said) = bounded(said).await.unwrap();
-            said.into_iter().for_each(|id| self.add_message(channel_id, id));
+        for sent in sent {
+            let (channel_id, sent) = bounded(sent).await.unwrap();
+            sent.into_iter().for_each(|id| self.add_message(channel_id, id));
         }
     }
 }
@@ -159,7 +159,7 @@ async fn i3_no_id_is_made_twice_on_a_node() {
 }
 
 #[tokio::test]
-async fn i3_a_guild_that_is_loaded_anew_repeats_nobody() {
+async fn i3_a_reloaded_guild_repeats_no_id() {
     let world = World::new();
     let mut made = Made::default();
     let mut channels = Vec::new();

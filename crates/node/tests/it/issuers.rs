@@ -188,7 +188,7 @@ fn i3_sets_that_are_none() {
     assert!(matches!(parse(&format!("{}{}", set(&[ed]), " ".repeat(300_000))), Err(IssuersError::TooLong { .. })));
 }
 
-/// The longest token up to this length that base64 has: a claim that nobody reads fills it up.
+/// The longest token up to this length that base64 allows, padded by an unused claim.
 fn token_up_to(signer: &Signer, kid: &str, length: usize) -> String {
     let padded = |pad: usize| signer.token(kid, &with(&json!({"scope": "x".repeat(pad)})));
     let pad = (length - padded(0).len()) * 3 / 4;

@@ -28,14 +28,14 @@ fn start_prune(world: &World, guild_id: GuildId) -> JoinHandle<Result<u64, Refus
 }
 
 /// Lets time pass until it is answered.
-async fn answer(world: &World, asked: JoinHandle<Result<u64, Refusal>>) -> Result<u64, Refusal> {
+async fn answer(world: &World, request: JoinHandle<Result<u64, Refusal>>) -> Result<u64, Refusal> {
     bounded(async {
-        while !asked.is_finished() {
+        while !request.is_finished() {
             world.advance(10).await;
         }
     })
     .await;
-    asked.await.expect("it does not panic")
+    request.await.expect("it does not panic")
 }
 
 #[tokio::test]
@@ -63,11 +63,11 @@ async fn a_prune_goes_on_over_time_and_is_durable() {
 async fn a_late_answer_waits_for_the_commit() {
     let world = World::new();
     let guild_id = guild_of(&world, 1).await;
-    let begun = world.store.counts().commits_begun;
+    let started = world.store.counts().commits_begun;
     world.store.set(|faults| faults.hold_commits = true);
     let pruning = start_prune(&world, guild_id);
     bounded(async {
-        while world.store.counts().commits_begun == begun {
+        while world.store.counts().commits_begun == started {
             world.advance(10).await;
         }
     })
@@ -80,7 +80,7 @@ async fn a_late_answer_waits_for_the_commit() {
 }
 
 #[tokio::test]
-async fn a_guild_that_fails_refuses_who_waits_for_a_late_answer() {
+async fn a_failing_guild_refuses_pending_requests() {
     let world = World::new();
     let guild_id = guild_of(&world, 100).await;
     world.store.set(|faults| faults.failing_commits = 1);
@@ -93,7 +93,7 @@ async fn a_guild_that_fails_refuses_who_waits_for_a_late_answer() {
 }
 
 #[tokio::test]
-async fn a_deleted_guild_answers_who_still_waits() {
+async fn a_deleted_guild_answers_pending_requests() {
     let world = World::new();
     let guild_id = guild_of(&world, 200).await;
     let pruning = start_prune(&world, guild_id);

@@ -1,4 +1,4 @@
-//! Relays that are full: cut off, and started again when there is room, without a gap that nobody tells.
+//! Full relays: their streams are cut, and restarted when there is room, without an unreported gap.
 
 use crate::support::{OWNER, World, attach, bounded, session};
 use guildhall_guild::Command;
@@ -14,7 +14,7 @@ async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
     slow.snapshot().await;
     quick.snapshot().await;
     let first = world.say(guild_id, channel_id, "first").await.unwrap();
-    assert_eq!((slow.said().await.0, quick.said().await.0), (first, first));
+    assert_eq!((slow.next_message().await.0, quick.next_message().await.0), (first, first));
 
     world.relays.set_full(0, true);
     let mut missed = Vec::new();
@@ -22,7 +22,7 @@ async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
         missed.push(world.say(guild_id, channel_id, &n.to_string()).await.unwrap());
     }
     for id in missed {
-        assert_eq!(quick.said().await.0, id);
+        assert_eq!(quick.next_message().await.0, id);
     }
     // Only the first was tried: a cut stream is left alone until the timer.
     world.refused(1).await;
@@ -33,12 +33,12 @@ async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
     world.relays.set_full(0, false);
     // Room alone is no reason to send the middle of something.
     let unheard = world.say(guild_id, channel_id, "between").await.unwrap();
-    assert_eq!(quick.said().await.0, unheard);
+    assert_eq!(quick.next_message().await.0, unheard);
     assert!(slow.try_next().is_none());
     world.advance(20).await;
     assert!(slow.snapshot().await, "it gets a snapshot after the loss");
     let last = world.say(guild_id, channel_id, "last").await.unwrap();
-    assert_eq!((slow.said().await.0, quick.said().await.0), (last, last));
+    assert_eq!((slow.next_message().await.0, quick.next_message().await.0), (last, last));
     assert!(slow.try_next().is_none() && quick.try_next().is_none());
 }
 
@@ -48,10 +48,10 @@ async fn what_waits_for_its_commit_is_not_sent_past_a_loss() {
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let mut relay = world.listen(guild_id, 0);
     relay.snapshot().await;
-    let begun = world.store.counts().commits_begun;
+    let started = world.store.counts().commits_begun;
     world.store.set(|faults| faults.hold_commits = true);
     let first = world.start_saying(guild_id, channel_id, "first");
-    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    world.store.wait(|counts| counts.commits_begun == started + 1).await;
     let rest: Vec<_> = (0..3).map(|n| world.start_saying(guild_id, channel_id, &n.to_string())).collect();
     tokio::task::yield_now().await;
     world.barrier().await;
@@ -59,8 +59,8 @@ async fn what_waits_for_its_commit_is_not_sent_past_a_loss() {
     world.store.set(|faults| faults.hold_commits = false);
     bounded(first).await.unwrap().unwrap();
     world.relays.set_full(0, false);
-    for said in rest {
-        bounded(said).await.unwrap().expect("a command does not wait for slow relays");
+    for sent in rest {
+        bounded(sent).await.unwrap().expect("a command does not wait for slow relays");
     }
     world.barrier().await;
     assert!(relay.try_next().is_none());
@@ -86,11 +86,11 @@ async fn a_relay_that_subscribes_again_while_it_lags_starts_afresh() {
     assert!(!again.snapshot().await);
     world.advance(20).await;
     let id = world.say(guild_id, channel_id, "heard").await.unwrap();
-    assert_eq!(again.said().await.0, id);
+    assert_eq!(again.next_message().await.0, id);
 }
 
 #[tokio::test]
-async fn a_relay_that_missed_the_end_of_its_guild_is_told_so() {
+async fn a_relay_that_missed_the_deletion_of_its_guild_is_reset() {
     let world = World::new();
     let guild_id = world.guild().await;
     let mut relay = world.listen(guild_id, 0);

@@ -1,4 +1,4 @@
-//! Guilds are loaded by the first who needs them, and unloaded when nobody does.
+//! Guilds are loaded by the first request, and unloaded when unused.
 
 use crate::support::{OWNER, World, attach, bounded, config, session};
 use guildhall_guild::{Actor, Command, Refusal, Request};
@@ -8,21 +8,21 @@ use guildhall_store::MemoryStore;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn many_who_ask_at_once_make_one_load() {
+async fn concurrent_requests_make_one_load() {
     let world = World::new();
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let world = world.restarted().await;
     assert_eq!(world.store.counts().loads_begun, 0, "nothing is loaded before it is needed");
     world.store.set(|faults| faults.hold_loads = true);
-    let said: Vec<_> = (0..20).map(|n| world.start_saying(guild_id, channel_id, &n.to_string())).collect();
+    let sent: Vec<_> = (0..20).map(|n| world.start_saying(guild_id, channel_id, &n.to_string())).collect();
     let mut relay = world.listen(guild_id, 0);
     world.send(guild_id, attach(session(0, 0), OWNER));
     world.store.wait(|counts| counts.loads_begun == 1).await;
     world.barrier().await;
-    assert!(said.iter().all(|said| !said.is_finished()));
+    assert!(sent.iter().all(|sent| !sent.is_finished()));
     world.store.set(|faults| faults.hold_loads = false);
-    for said in said {
-        bounded(said).await.unwrap().unwrap();
+    for sent in sent {
+        bounded(sent).await.unwrap().unwrap();
     }
     relay.snapshot().await;
     while !matches!(relay.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
@@ -64,7 +64,7 @@ async fn only_so_many_guilds_are_loaded_at_once() {
     let limits = NodeLimits { guild_loads_max: 3, ..NodeLimits::default() };
     let world = World::with(config(), limits, inner);
     world.store.set(|faults| faults.hold_loads = true);
-    let asked: Vec<_> = guilds
+    let requests: Vec<_> = guilds
         .iter()
         .map(|guild_id| {
             let (node, guild_id) = (world.node.clone(), *guild_id);
@@ -75,8 +75,8 @@ async fn only_so_many_guilds_are_loaded_at_once() {
     // No barrier here: it would have to be loaded too. The fourth begins only after one of these ended.
     assert_eq!(world.store.counts().loads_begun, 3);
     world.store.set(|faults| faults.hold_loads = false);
-    for asked in asked {
-        assert_eq!(bounded(asked).await.unwrap(), Ok(()));
+    for request in requests {
+        assert_eq!(bounded(request).await.unwrap(), Ok(()));
     }
     assert_eq!(world.store.counts().loads_begun, 10);
 }
@@ -108,7 +108,7 @@ async fn a_guild_with_a_relay_stays() {
     world.advance(GUILD_IDLE_MS).await;
     world.advance(GUILD_IDLE_MS).await;
     world.say(guild_id, channel_id, "still here").await.unwrap();
-    relay.said().await;
+    relay.next_message().await;
     assert_eq!(world.store.counts().loads_begun, 0);
     world.send(guild_id, relay.unsubscribe());
     world.barrier().await;
@@ -143,8 +143,8 @@ async fn a_full_mailbox_says_so_and_one_guild_cannot_fill_it() {
     assert_eq!(world.member_count(well).await, Ok(1), "the other guild goes on");
 
     world.store.set(|faults| faults.hold_loads = false);
-    for said in waiting {
-        bounded(said).await.unwrap().expect("accepted commands are handled");
+    for sent in waiting {
+        bounded(sent).await.unwrap().expect("accepted commands are handled");
     }
     world.say(stuck, channel_id, "places were given back").await.unwrap();
     for epoch in 100..130 {

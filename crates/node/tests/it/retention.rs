@@ -61,7 +61,7 @@ async fn guilds_and_channels_can_differ() {
 }
 
 #[tokio::test]
-async fn n1_nobody_finds_an_expired_message() {
+async fn n1_an_expired_message_is_unknown() {
     let world = World::new();
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let old = say(&world, guild_id, channel_id).await;

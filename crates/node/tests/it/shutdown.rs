@@ -12,15 +12,15 @@ use std::sync::{
 use tokio::sync::watch;
 
 #[tokio::test]
-async fn what_was_accepted_becomes_durable_and_is_told() {
+async fn accepted_commands_become_durable_and_are_published() {
     let world = World::new();
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let mut relay = world.listen(guild_id, 0);
     relay.snapshot().await;
-    let begun = world.store.counts().commits_begun;
+    let started = world.store.counts().commits_begun;
     world.store.set(|faults| faults.hold_commits = true);
     let first = world.start_saying(guild_id, channel_id, "first");
-    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    world.store.wait(|counts| counts.commits_begun == started + 1).await;
     let second = world.start_saying(guild_id, channel_id, "second");
     tokio::task::yield_now().await;
     let node = world.node.clone();
@@ -30,9 +30,9 @@ async fn what_was_accepted_becomes_durable_and_is_told() {
     assert!(!down.is_finished());
     world.store.set(|faults| faults.hold_commits = false);
     bounded(down).await.unwrap();
-    for said in [first, second] {
-        let id = bounded(said).await.unwrap().expect("it was accepted");
-        assert_eq!(relay.said().await.0, id);
+    for sent in [first, second] {
+        let id = bounded(sent).await.unwrap().expect("it was accepted");
+        assert_eq!(relay.next_message().await.0, id);
         assert!(world.store.message(channel_id, id).await.unwrap().is_some());
     }
     bounded(world.node.shut_down()).await;
@@ -45,13 +45,14 @@ async fn a_guild_that_is_still_loading_is_waited_for() {
     let world = world.restarted().await;
     world.store.set(|faults| faults.hold_loads = true);
     let node = world.node.clone();
-    let asked = tokio::spawn(async move { node.command(guild_id, Actor::System, Command::ReadGuild).await.map(drop) });
+    let request =
+        tokio::spawn(async move { node.command(guild_id, Actor::System, Command::ReadGuild).await.map(drop) });
     world.store.wait(|counts| counts.loads_begun == 1).await;
     let node = world.node.clone();
     let down = tokio::spawn(async move { node.shut_down().await });
     tokio::task::yield_now().await;
     world.store.set(|faults| faults.hold_loads = false);
-    assert_eq!(bounded(asked).await.unwrap(), Ok(()));
+    assert_eq!(bounded(request).await.unwrap(), Ok(()));
     bounded(down).await.unwrap();
 }
 
@@ -70,7 +71,7 @@ async fn a_failing_store_does_not_keep_a_node_from_shutting_down() {
     bounded(world.node.shut_down()).await;
 }
 
-/// Tells when the last worker let go of it.
+/// Reports when the last worker dropped it.
 struct Watched(FakeClock, watch::Sender<bool>);
 
 impl Clock for Watched {
@@ -101,7 +102,7 @@ async fn the_threads_end_with_the_last_clone() {
     bounded(ended.wait_for(|ended| *ended)).await.unwrap();
 }
 
-/// Fails whoever reads it, once told so.
+/// Panics its readers once the flag is set.
 #[derive(Default)]
 struct Broken(FakeClock, AtomicBool);
 

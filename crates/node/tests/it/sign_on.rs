@@ -66,13 +66,13 @@ async fn a1_many_tokens_at_once_make_one_account() {
     let (signer, store) = (Signer::ed(), store());
     let world = world(ON, &store, &signer);
     let tokens: Vec<String> = (0..30).map(|_| token(&signer, "auth0|7f")).collect();
-    let asked = tokens.iter().map(|token| {
+    let requests = tokens.iter().map(|token| {
         let (node, token) = (world.node.clone(), token.clone());
         tokio::spawn(async move { node.authenticate(&token).await.unwrap().user.id })
     });
-    let asked: Vec<_> = asked.collect();
+    let requests: Vec<_> = requests.collect();
     let mut ids = Vec::new();
-    for task in asked {
+    for task in requests {
         ids.push(bounded(task).await.unwrap());
     }
     ids.dedup();
@@ -113,14 +113,14 @@ async fn a4_a_subject_stands_for_the_account_with_its_external_id() {
 async fn a4_an_account_that_is_made_has_the_subject_as_its_external_id() {
     let (signer, store) = (Signer::ed(), store());
     let world = external(ON, &store, &signer);
-    let asked: Vec<_> = (0..20)
+    let requests: Vec<_> = (0..20)
         .map(|_| {
             let (node, token) = (world.node.clone(), token(&signer, "5000"));
             tokio::spawn(async move { node.authenticate(&token).await.unwrap().user.id })
         })
         .collect();
     let mut ids = Vec::new();
-    for task in asked {
+    for task in requests {
         ids.push(bounded(task).await.unwrap());
     }
     ids.dedup();

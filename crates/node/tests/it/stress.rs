@@ -19,21 +19,21 @@ const STEPS_COUNT: u64 = 60;
 
 /// Replies to the tasks of one guild.
 #[derive(Default)]
-struct Told {
-    said: BTreeSet<MessageId>,
+struct Acknowledged {
+    sent: BTreeSet<MessageId>,
     deleted: BTreeSet<MessageId>,
     joined: BTreeSet<UserId>,
     refused_count: u64,
 }
 
-async fn task(world: Arc<World>, guild_id: GuildId, channel_id: ChannelId, seed: u64) -> Told {
+async fn task(world: Arc<World>, guild_id: GuildId, channel_id: ChannelId, seed: u64) -> Acknowledged {
     let mut rng = Rng::new(seed);
-    let mut told = Told::default();
+    let mut acknowledged = Acknowledged::default();
     for step in 0..STEPS_COUNT {
         let refused = match rng.below(10) {
             0..6 => match world.say(guild_id, channel_id, &format!("{seed}-{step}")).await {
                 Ok(id) => {
-                    told.said.insert(id);
+                    acknowledged.sent.insert(id);
                     None
                 }
                 Err(refusal) => Some(refusal),
@@ -42,26 +42,26 @@ async fn task(world: Arc<World>, guild_id: GuildId, channel_id: ChannelId, seed:
                 let id = UserId::new(1_000_000 + seed * 1000 + step);
                 match world.command(guild_id, Command::AddMember(user(id))).await {
                     Ok(_) => {
-                        told.joined.insert(id);
+                        acknowledged.joined.insert(id);
                         None
                     }
                     Err(refusal) => Some(refusal),
                 }
             }
-            7 => match told.said.difference(&told.deleted).next().copied() {
+            7 => match acknowledged.sent.difference(&acknowledged.deleted).next().copied() {
                 Some(id) => match world.command(guild_id, Command::DeleteMessage(channel_id, id)).await {
                     Ok(_) => {
-                        told.deleted.insert(id);
+                        acknowledged.deleted.insert(id);
                         None
                     }
                     // The deletion that was refused before may have taken place.
                     Err(Refusal::UnknownMessage) => {
-                        told.deleted.insert(id);
+                        acknowledged.deleted.insert(id);
                         None
                     }
                     Err(refusal) => {
-                        // Nobody knows: it counts as neither.
-                        told.said.remove(&id);
+                        // The outcome is unknown: the message counts as neither sent nor deleted.
+                        acknowledged.sent.remove(&id);
                         Some(refusal)
                     }
                 },
@@ -76,13 +76,13 @@ async fn task(world: Arc<World>, guild_id: GuildId, channel_id: ChannelId, seed:
         match refused {
             None => {}
             Some(Refusal::Unavailable) => {
-                told.refused_count += 1;
+                acknowledged.refused_count += 1;
                 world.advance(50).await;
             }
             Some(other) => panic!("{other:?}"),
         }
     }
-    told
+    acknowledged
 }
 
 async fn messages(store: &dyn Store, channel_id: ChannelId) -> BTreeMap<MessageId, String> {
@@ -130,10 +130,10 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
         let world = world.clone();
         tokio::spawn(async move {
             let mut rng = Rng::new(1);
-            let mut begun = 0;
+            let mut started = 0;
             loop {
-                world.store.wait(|counts| counts.commits_begun > begun).await;
-                begun = world.store.counts().commits_begun;
+                world.store.wait(|counts| counts.commits_begun > started).await;
+                started = world.store.counts().commits_begun;
                 if rng.chance(failing_share) {
                     world.store.set(|faults| match rng.chance(0.5) {
                         true => faults.failing_commits = 1,
@@ -144,13 +144,14 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
             }
         })
     });
-    let mut told: Vec<Told> = std::iter::repeat_with(Told::default).take(GUILDS_COUNT).collect();
+    let mut acknowledged: Vec<Acknowledged> =
+        std::iter::repeat_with(Acknowledged::default).take(GUILDS_COUNT).collect();
     for (index, task) in tasks {
         let one = bounded(task).await.unwrap();
-        told[index].said.extend(one.said);
-        told[index].deleted.extend(one.deleted);
-        told[index].joined.extend(one.joined);
-        told[index].refused_count += one.refused_count;
+        acknowledged[index].sent.extend(one.sent);
+        acknowledged[index].deleted.extend(one.deleted);
+        acknowledged[index].joined.extend(one.joined);
+        acknowledged[index].refused_count += one.refused_count;
     }
     if let Some(saboteur) = saboteur {
         saboteur.abort();
@@ -159,32 +160,32 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
         faults.failing_commits = 0;
         faults.lying_commits = 0;
     });
-    let refused: u64 = told.iter().map(|told| told.refused_count).sum();
+    let refused: u64 = acknowledged.iter().map(|acknowledged| acknowledged.refused_count).sum();
     assert_eq!(refused > 0, failing_share > 0.0, "{refused} commands were refused");
     world.advance(10_000).await;
 
-    for ((guild_id, channel_id, listener), told) in guilds.iter_mut().zip(&told) {
+    for ((guild_id, channel_id, listener), acknowledged) in guilds.iter_mut().zip(&acknowledged) {
         let in_memory = world.member_count(*guild_id).await.expect("it is well again");
         let record = store.load_guild(*guild_id).await.unwrap().unwrap();
         assert_eq!(in_memory, record.members.len() as u64);
         let members: BTreeSet<UserId> = record.members.iter().map(|member| member.user.id).collect();
-        assert!(members.contains(&OWNER) && told.joined.is_subset(&members));
-        for user_id in told.joined.iter().take(5) {
+        assert!(members.contains(&OWNER) && acknowledged.joined.is_subset(&members));
+        for user_id in acknowledged.joined.iter().take(5) {
             assert_eq!(world.node.guilds_of_user(*user_id).await.unwrap(), [*guild_id]);
         }
 
         let stored = messages(&*store, *channel_id).await;
-        for id in &told.said {
-            assert_ne!(stored.contains_key(id), told.deleted.contains(id), "message {id}");
+        for id in &acknowledged.sent {
+            assert_ne!(stored.contains_key(id), acknowledged.deleted.contains(id), "message {id}");
         }
         let heard = heard(listener);
         assert!(heard.is_sorted_by(|a, b| a < b), "each once, in the order of their making");
         let heard: BTreeSet<MessageId> = heard.into_iter().collect();
-        assert!(told.said.is_subset(&heard), "every acknowledged message was published");
+        assert!(acknowledged.sent.is_subset(&heard), "every acknowledged message was published");
         if failing_share == 0.0 {
-            assert_eq!(heard, told.said);
-            assert_eq!(in_memory, 1 + told.joined.len() as u64);
-            assert_eq!(stored.len(), told.said.len() - told.deleted.len());
+            assert_eq!(heard, acknowledged.sent);
+            assert_eq!(in_memory, 1 + acknowledged.joined.len() as u64);
+            assert_eq!(stored.len(), acknowledged.sent.len() - acknowledged.deleted.len());
         }
     }
     bounded(world.node.shut_down()).await;

@@ -298,7 +298,7 @@ async fn t2_all_tokens_of_an_account_end_also_those_that_are_dated_ahead() {
         }
         check(&world, &later, Some(BOT)).await;
     }
-    // Nobody guesses a generation, and none is as good as the right one.
+    // Every generation but the current one is refused.
     for generation in [json!(0), json!(1), json!(u64::MAX)] {
         check(&world, &dated(0, json!({ "gen": generation })), None).await;
     }
@@ -335,7 +335,7 @@ async fn t2_an_earlier_revocation_still_counts_by_time() {
     check(&world, &good, Some(BOT)).await;
     world.node.revoke_user_tokens(BOT).await.unwrap();
     check(&world, &good, None).await;
-    // Bytes that nobody wrote refuse everything.
+    // A record that cannot be read refuses all tokens.
     let world = self::world().await;
     world.store.put_record("token_floor", &BOT.get().to_be_bytes(), b"what?").await.unwrap();
     check(&world, &good, None).await;

@@ -1,4 +1,4 @@
-//! Credentials: a node's checks of tokens and keys, its caches of both, its sessions, and what it hears of revocations,
+//! Credentials: a node's checks of tokens and keys, its caches of both, its sessions, and the revocations it receives,
 //! by the rules of `guildhall_node::{tokens, keys, revocations}` and of `guildhall_node::cluster::ask`.
 
 use super::Process;
@@ -173,10 +173,10 @@ impl Process {
                 core.at(at, self.slot, Event::Token(Box::new(TokenEvent::Client)));
             }
             TokenEvent::Found(op, found) => self.found(core, op, found),
-            TokenEvent::Asked(question) => self.asked(core, &question),
+            TokenEvent::Question(question) => self.handle_question(core, &question),
             TokenEvent::Answered(number) => {
                 if let Some((revoking, node)) = self.credentials.questions.remove(&number) {
-                    self.told(core, revoking, node);
+                    self.notified(core, revoking, node);
                 }
             }
             TokenEvent::Overdue(number) => {
@@ -443,13 +443,13 @@ impl Process {
         };
         self.credentials.telling.insert(number, Telling { revoking, nodes: peers.clone(), closes });
         peers.into_iter().for_each(|node| self.ask(core, number, node));
-        self.told_all(core, number);
+        self.all_notified(core, number);
     }
 
     fn ask(&mut self, core: &mut Core, revoking: u64, node: NodeNumber) {
         let Some(telling) = self.credentials.telling.get(&revoking) else { return };
         let Some((_, record)) = self.machine.peers().find(|(number, _)| *number == node) else {
-            return self.told(core, revoking, node);
+            return self.notified(core, revoking, node);
         };
         core.questions_count += 1;
         let question = Question {
@@ -467,7 +467,7 @@ impl Process {
         core.ask(self.slot.0, node, question);
     }
 
-    fn asked(&mut self, core: &mut Core, question: &Question) {
+    fn handle_question(&mut self, core: &mut Core, question: &Question) {
         let is_current =
             self.machine.record().incarnation == question.to && self.machine.peer_of(question.from).is_some();
         if is_current {
@@ -480,14 +480,14 @@ impl Process {
         }
     }
 
-    fn told(&mut self, core: &mut Core, revoking: u64, node: NodeNumber) {
+    fn notified(&mut self, core: &mut Core, revoking: u64, node: NodeNumber) {
         if let Some(telling) = self.credentials.telling.get_mut(&revoking) {
             telling.nodes.remove(&node);
         }
-        self.told_all(core, revoking);
+        self.all_notified(core, revoking);
     }
 
-    fn told_all(&mut self, core: &mut Core, revoking: u64) {
+    fn all_notified(&mut self, core: &mut Core, revoking: u64) {
         if self.credentials.telling.get(&revoking).is_none_or(|telling| !telling.nodes.is_empty()) {
             return;
         }

@@ -70,14 +70,14 @@ async fn a_busy_guild_moves_to_an_idle_node_and_nothing_is_lost_doubled_or_reset
     tokio::time::sleep(Duration::from_millis(guildhall_cluster::CONFIRM_MS_MAX + 500)).await;
     is_over.store(true, Ordering::SeqCst);
     for (mut listeners, of_one) in talks {
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         for talk in of_one {
-            said.extend(talk.await.unwrap());
+            sent.extend(talk.await.unwrap());
         }
-        said.sort();
+        sent.sort();
         for listener in &mut listeners {
-            for expected in &said {
-                assert_eq!(listener.said().await, *expected);
+            for expected in &sent {
+                assert_eq!(listener.next_message().await, *expected);
             }
             assert!(listener.try_next().is_none(), "no relay was reset");
         }

@@ -29,16 +29,16 @@ pub(super) fn talk(
 ) -> tokio::task::JoinHandle<Vec<(MessageId, String)>> {
     let (node, is_over) = (site.place(through).node.clone(), is_over.clone());
     tokio::spawn(async move {
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         while !is_over.load(Ordering::SeqCst) {
-            let text = format!("{through} {}", said.len());
+            let text = format!("{through} {}", sent.len());
             let command = message(channel_id, &text);
             match bounded(node.command(guild_id, Actor::User(OWNER), command)).await {
-                Ok(Reply::Message(reply)) => said.push((reply.message.id, text)),
+                Ok(Reply::Message(reply)) => sent.push((reply.message.id, text)),
                 other => panic!("message {text} through node {through}: {other:?}"),
             }
         }
-        said
+        sent
     })
 }
 
@@ -59,19 +59,19 @@ async fn a_guild_in_use_moves_and_nothing_is_lost_doubled_or_reset() {
         assert_eq!(site.place(hop[1]).membership.owner_of(guild_id), Some(site.place(hop[1]).membership.number()));
     }
     is_over.store(true, Ordering::SeqCst);
-    let mut said = Vec::new();
+    let mut sent = Vec::new();
     for talk in talks {
         let of_one = talk.await.unwrap();
         assert!(of_one.len() > 10, "it went on: {}", of_one.len());
         assert!(of_one.is_sorted(), "its messages are in its order");
-        said.extend(of_one);
+        sent.extend(of_one);
     }
-    said.sort();
+    sent.sort();
     // Longer than a relay waits for a confirmation that does not come.
     tokio::time::sleep(Duration::from_millis(guildhall_cluster::CONFIRM_MS_MAX + 500)).await;
     for listener in &mut listeners {
-        for expected in &said {
-            assert_eq!(listener.said().await, *expected);
+        for expected in &sent {
+            assert_eq!(listener.next_message().await, *expected);
         }
         assert!(listener.try_next().is_none(), "no relay was reset");
     }
@@ -96,13 +96,13 @@ async fn a_node_that_has_made_no_id_reads_the_newest_one_while_the_guild_works_o
     }
     let (guild_id, channel_id) = site.guild_of(0, 0).await;
     site.say(0, guild_id, channel_id, "before").await.unwrap();
-    let begun = store.counts().largest_ids_begun;
+    let started = store.counts().largest_ids_begun;
     store.set(|faults| faults.hold_largest_id = true);
     let (to, membership) = (site.place(1).membership.number(), site.place(0).membership.clone());
     let moving = membership.clone();
     let moving = async move { moving.move_guild(guild_id, to, MoveReason::Requested).await };
     let moving = site.place(0).runtime.spawn(moving);
-    store.wait(|counts| counts.largest_ids_begun > begun).await;
+    store.wait(|counts| counts.largest_ids_begun > started).await;
     let leaving = membership.moves().leaving;
     assert!(matches!(&leaving[..], [leave] if leave.step == MoveStep::Members), "{leaving:?}");
     assert!(site.say(0, guild_id, channel_id, "meanwhile").await.is_ok(), "it works on");
@@ -178,7 +178,7 @@ async fn a_guild_whose_new_owner_is_killed_is_served_again() {
     let mut listener = site.listen(0, guild_id);
     listener.snapshot().await;
     let before = site.say(0, guild_id, channel_id, "before").await.unwrap();
-    assert_eq!(listener.said().await.0, before);
+    assert_eq!(listener.next_message().await.0, before);
     site.move_guild(guild_id, 1, 2).await.unwrap();
     site.kill(2);
     let outage = site.say_until_served(0, guild_id, channel_id).await;
@@ -199,7 +199,7 @@ async fn a_node_that_drains_hands_over_its_guilds_with_relays() {
     let moved = bounded(site.place(1).runtime.spawn(async move { membership.move_all(deadline).await })).await.unwrap();
     assert_eq!(moved, (1, 0));
     let after = site.say(2, used, channel_id, "after").await.unwrap();
-    assert_eq!(listener.said().await.0, after, "no snapshot comes before it");
+    assert_eq!(listener.next_message().await.0, after, "no snapshot comes before it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,9 +17,9 @@ pub struct Faults {
     pub hold_loads: bool,
     pub hold_messages: bool,
     pub hold_largest_id: bool,
-    /// This many fail, then it is well again.
+    /// This many fail, then commits succeed again.
     pub failing_commits: u32,
-    /// These say they failed, and did not.
+    /// This many report a failure, and are stored.
     pub lying_commits: u32,
     pub failing_loads: u32,
     pub failing_messages: u32,

@@ -74,7 +74,7 @@ pub fn config() -> NodeConfig {
     NodeConfig { guild_workers_count: 1, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 }
 }
 
-/// The defaults, but anybody may write to anybody.
+/// The defaults, but every account may write to every other.
 pub fn limits() -> NodeLimits {
     let directs = DirectLimits { who: DirectsWho::Anyone, ..DirectLimits::default() };
     NodeLimits { directs, ..NodeLimits::default() }

@@ -20,7 +20,7 @@ struct State {
     full: BTreeSet<PartitionId>,
     refused_count: usize,
     joined: Vec<(UserId, GuildId)>,
-    told: Vec<(EventName, Vec<UserId>)>,
+    user_events: Vec<(EventName, Vec<UserId>)>,
     users_full: bool,
     users_refused_count: usize,
     closed: Vec<(Whose, CloseCode)>,
@@ -46,7 +46,7 @@ impl RelaySink for Relays {
 
     fn publish_to_users(&self, published: &Arc<Published>, _: Option<&TraceHandle>) -> usize {
         let event = &published.event;
-        self.0.send_modify(|state| state.told.push((event.name, event.audience.rule.users().to_vec())));
+        self.0.send_modify(|state| state.user_events.push((event.name, event.audience.rule.users().to_vec())));
         // Each reaches a session of each account.
         for _ in 0..PARTITIONS {
             if let Some(receipt) = event.payload.receipt() {
@@ -110,8 +110,8 @@ impl Relays {
     }
 
     /// Announcements to accounts so far.
-    pub fn told(&self) -> Vec<(EventName, Vec<UserId>)> {
-        self.0.borrow().told.clone()
+    pub fn user_events(&self) -> Vec<(EventName, Vec<UserId>)> {
+        self.0.borrow().user_events.clone()
     }
 
     /// Announced joins so far.
@@ -227,7 +227,7 @@ impl Listener {
     }
 
     /// The next message is a MESSAGE_CREATE: its id and content.
-    pub async fn said(&mut self) -> (MessageId, String) {
+    pub async fn next_message(&mut self) -> (MessageId, String) {
         match self.next().await {
             RelayMessage::Published(published) if published.event.name == EventName::MessageCreate => {
                 match &published.event.payload {
