@@ -294,8 +294,8 @@ impl Incoming {
         });
     }
 
-    /// Drops the parts of messages whose streams have received nothing since the last call. A later part of one of them
-    /// is a gap.
+    /// Drops the parts of messages whose streams have received nothing since the last call. A later part of such a
+    /// message counts as a gap.
     pub fn drop_stale(&mut self) {
         let since = std::mem::replace(&mut self.checked_at, self.clock);
         for stream in self.streams.values_mut().filter(|stream| stream.used_at <= since && stream.next_part > 0) {

@@ -73,7 +73,7 @@ pub enum KvError {
     #[error("the key has a value, of revision {}", .0.revision.0)]
     Exists(Entry),
     /// The value has another revision, or is gone.
-    #[error("the value was changed or removed by somebody else")]
+    #[error("the value was changed or removed by another writer")]
     Conflict,
     /// The server cannot be reached, or did not answer in time. A write may have happened, and may still happen.
     #[error("the key-value store cannot be reached: {0}")]

@@ -3,8 +3,8 @@
 //! Owns        the `Bus` trait with its drivers, `LocalBus` within a process and `NatsBus`; the `KeyValue` trait for
 //!             leases with `LocalKv` and `NatsKv`; one contract suite per trait for all drivers
 //!             (`tests/it/contract.rs`, `tests/it/kv_contract.rs`); the form of messages (`frame`).
-//! Invariants  see `Bus` and `kv`. A bus loses messages while its server is away, and may not say so: `frame` numbers
-//!             messages, so that a receiver notices every loss.
+//! Invariants  see `Bus` and `kv`. A bus loses messages while its server is away, perhaps without an error: `frame`
+//!             numbers messages, so that a receiver notices every loss.
 //! Not here    the messages themselves; recovery after a loss.
 #![forbid(unsafe_code)]
 
@@ -36,8 +36,8 @@ pub enum BusError {
     /// The payload is larger than the bus accepts: it must be sent in parts.
     #[error("the message has {bytes} bytes, and the bus accepts {bytes_max}")]
     TooLarge { bytes: usize, bytes_max: usize },
-    /// Nobody subscribes to the subject, so no answer can come.
-    #[error("nobody answers requests to {0}")]
+    /// The subject has no subscriber, so no answer can come.
+    #[error("no subscriber answers requests to {0}")]
     NoResponders(Subject),
     /// The answer did not come in time. The request may have been carried out.
     #[error("no answer to a request to {subject} within {ms} ms")]

@@ -1,7 +1,7 @@
 //! Local: the key-value store within one process.
 //!
 //! Owns        the values, and the queues of the watches. Time is tokio's, so that a test can pause and advance it. No
-//!             task: values expire when somebody looks, and a watch wakes when the next one is due.
+//!             task: a call removes expired values, and a watch wakes when the next one is due.
 //! Limits      a watch holds `WATCH_EVENTS_MAX` changes besides the values at its beginning; past that it ends with
 //!             `Away`.
 

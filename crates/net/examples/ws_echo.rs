@@ -1,7 +1,7 @@
 //! An echo server over our WebSocket layer, for the Autobahn suite. Not part of the node.
 //!
 //! It has the node's handshake rules, decoder, frames and permessage-deflate contexts, but not its event loop: a thread
-//! for each connection, and everything that is said is said back. `ws_echo PORT [takeover|prepared]`: with `prepared`
+//! for each connection, which echoes every message. `ws_echo PORT [takeover|prepared]`: with `prepared`
 //! each message is compressed alone, as shared frames are.
 
 use guildhall_codec::{BodyDeflater, DeflateCompressor, InflateHistory, MessageInflater, SharedWindow, ZlibParams};

@@ -2,9 +2,9 @@
 //!
 //! Owns        the queue of lines, the thread that writes them, and the file.
 //! Invariants  X1 a line holds no path, query, header or body of a client except its user agent; routes appear as their
-//!             pattern. So a line contains no token, link or content. X2 nobody waits for the file: lines that do not
-//!             fit into the queue are counted and dropped. X3 a request that the client aborted has a line too, without
-//!             a status. (tests `x*_*`)
+//!             pattern. So a line contains no token, link or content. X2 no request waits for the file: lines that do
+//!             not fit into the queue are counted and dropped. X3 a request that the client aborted has a line too,
+//!             without a status. (tests `x*_*`)
 //! Limits      `LINES_MAX` lines wait; `AGENT_CHARS_MAX` characters of a user agent.
 //! Not here    route and sender of a request: `AccessNote`, which the router attaches to its answer.
 
@@ -250,8 +250,8 @@ fn time_of(log: &AccessLog) -> String {
     log.clock.now().unix.to_string()
 }
 
-fn ms_since(begun: Instant) -> u64 {
-    begun.elapsed().as_millis() as u64
+fn ms_since(started: Instant) -> u64 {
+    started.elapsed().as_millis() as u64
 }
 
 fn agent_of(headers: &HeaderMap) -> Option<String> {
@@ -275,7 +275,7 @@ fn route_of(path: &str) -> Option<&'static str> {
 /// A request in progress. Writes its line when it is dropped.
 pub(crate) struct Request {
     log: Arc<AccessLog>,
-    begun: Instant,
+    started: Instant,
     address: IpAddr,
     method: String,
     agent: Option<String>,
@@ -290,7 +290,7 @@ impl Request {
         let known = if is_upgrade { None } else { route_of(request.uri().path()) };
         Self {
             log,
-            begun: Instant::now(),
+            started: Instant::now(),
             address,
             // A client may send any token of RFC 9110 as its method.
             method: request.method().as_str().chars().take(16).collect(),
@@ -318,7 +318,7 @@ impl Request {
         Box::new(WebSocket {
             is_passed_on: false,
             log: self.log.clone(),
-            begun: self.begun,
+            started: self.started,
             address: self.address,
             encoding,
             compression: params.map_or("none", |params| params.compression.name()),
@@ -341,7 +341,7 @@ impl Drop for Request {
             method: &self.method,
             route: self.note.route.as_deref(),
             status: self.status,
-            ms: ms_since(self.begun),
+            ms: ms_since(self.started),
             bytes: self.bytes,
             user_id: self.note.user_id.map(|id| id.to_string()),
             key_id: self.note.key_id.map(|id| id.to_string()),
@@ -356,7 +356,7 @@ pub struct WebSocket {
     /// It goes on in another process, which writes the line.
     is_passed_on: bool,
     log: Arc<AccessLog>,
-    begun: Instant,
+    started: Instant,
     address: IpAddr,
     encoding: &'static str,
     compression: &'static str,
@@ -379,7 +379,7 @@ impl WebSocket {
     /// The next process writes the line.
     pub fn pass_on(mut self) -> WebSocketSnapshot {
         self.is_passed_on = true;
-        WebSocketSnapshot { age_ms: ms_since(self.begun), address: self.address, agent: self.agent.take() }
+        WebSocketSnapshot { age_ms: ms_since(self.started), address: self.address, agent: self.agent.take() }
     }
 
     /// A connection that another process has served. It has the encoding and the compression of these names.
@@ -392,7 +392,7 @@ impl WebSocket {
         Box::new(Self {
             is_passed_on: false,
             log,
-            begun: now.checked_sub(Duration::from_millis(kept.age_ms)).unwrap_or(now),
+            started: now.checked_sub(Duration::from_millis(kept.age_ms)).unwrap_or(now),
             address: kept.address,
             encoding,
             compression,
@@ -413,7 +413,7 @@ impl Drop for WebSocket {
             kind: "websocket",
             address: self.address,
             status: 101,
-            ms: ms_since(self.begun),
+            ms: ms_since(self.started),
             encoding: self.encoding,
             compression: self.compression,
             user_id: self.user_id.map(|id| id.to_string()),

@@ -457,12 +457,12 @@ mod tests {
     }
 
     /// Whether a handshake still has its place.
-    fn stays(begun: &mut Begun) -> bool {
-        begun.evicted.try_recv().is_err()
+    fn stays(started: &mut Begun) -> bool {
+        started.evicted.try_recv().is_err()
     }
 
-    fn stay_count(begun: &mut [Begun]) -> usize {
-        begun.iter_mut().filter_map(|begun| stays(begun).then_some(())).count()
+    fn stay_count(started: &mut [Begun]) -> usize {
+        started.iter_mut().filter_map(|started| stays(started).then_some(())).count()
     }
 
     #[test]
@@ -487,15 +487,15 @@ mod tests {
     }
 
     #[test]
-    fn a5_eight_addresses_that_send_nothing_hold_up_nobody() {
+    fn a5_eight_silent_addresses_delay_no_other_client() {
         let admission = admission(2_048, 0, 0);
-        let (peers, begun) = (Peers::default(), Instant::now());
+        let (peers, started) = (Peers::default(), Instant::now());
         let mut held = Vec::new();
         let mut refused = 0;
         // 248 silent sockets a second for a minute, and another client every 100 ms that takes 300 ms.
         let mut others: Vec<(Instant, Begun)> = Vec::new();
         for ms in (0..60_000u64).step_by(4) {
-            let now = begun + Duration::from_millis(ms);
+            let now = started + Duration::from_millis(ms);
             held.push(admission.begin(ip(&format!("192.0.{}.1", ms / 4 % 8)), &peers, now));
             if ms % 100 == 0 {
                 others.push((now, admission.begin(ip("203.0.113.7"), &peers, now)));
@@ -522,11 +522,12 @@ mod tests {
     #[test]
     fn a5_above_half_a_handshake_lasts_three_seconds() {
         let admission = admission(16, 0, 0);
-        let (peers, begun) = (Peers::default(), Instant::now());
-        let begin = |n: u8, ms| admission.begin(ip(&format!("192.0.{n}.1")), &peers, begun + Duration::from_millis(ms));
+        let (peers, started) = (Peers::default(), Instant::now());
+        let begin =
+            |n: u8, ms| admission.begin(ip(&format!("192.0.{n}.1")), &peers, started + Duration::from_millis(ms));
         let mut held: Vec<_> = (0..7).map(|n| begin(n, 0)).collect();
         held.push(begin(7, 3_001));
-        assert_eq!(stay_count(&mut held), 8, "below half nobody has to go");
+        assert_eq!(stay_count(&mut held), 8, "below half no handshake is evicted");
         let next = begin(8, 3_002);
         assert_eq!(next.ended_count, 7);
         assert_eq!(stay_count(&mut held[..7]), 0);

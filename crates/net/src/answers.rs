@@ -1,7 +1,7 @@
 //! Answers: the ends at which the rest of the node answers a partition's requests.
 //!
-//! Invariants  each answer reaches the partition once. One that is dropped without a result tells the client to try
-//!             again, except for messages: their client gets nothing, and requests them again.
+//! Invariants  each answer reaches the partition once. If one is dropped without a result, its client has to retry: the
+//!             partition reports a failure, except for messages, where the client gets nothing.
 
 use crate::mailbox::{Mailbox, PartitionCommand};
 use guildhall_model::{GuildId, Message, User};
@@ -38,7 +38,7 @@ impl Drop for AuthAnswer {
     }
 }
 
-/// Answers one `Output::FetchMessages`. A client whose messages could not be read hears nothing, and asks again.
+/// Answers one `Output::FetchMessages`. Without an answer the client receives nothing, and repeats its request.
 pub struct MessagesAnswer {
     mailbox: Mailbox,
     session: SlotKey,

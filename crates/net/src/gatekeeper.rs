@@ -237,7 +237,7 @@ impl GateState {
 }
 
 /// Allowances of keys, in a table of fixed size; keys with the same hash share one. The hash depends on a secret of the
-/// process, so nobody can choose a key that shares the allowance of another.
+/// process, so an attacker cannot choose a key that shares the allowance of another.
 #[derive(Debug)]
 struct Allowances {
     places: Box<[Allowance]>,
@@ -493,24 +493,25 @@ mod tests {
         let limits =
             IdentifyLimits { max_concurrency: 4, user_sessions_max: 5, per_second_max: 100, ..Default::default() };
         let gate = IdentifyGate::new(limits);
-        let begun = |ms, tries, token: &str| (0..tries).filter(|_| gate.may_begin(at(ms), None, token).is_ok()).count();
-        assert_eq!(begun(0, 1_000, "storm"), 8, "twice what a bot may start per interval");
-        assert_eq!(begun(0, 100, "other"), 8);
-        let others: usize = (0..200).map(|n| begun(0, 1, &format!("account {n}"))).sum();
+        let started =
+            |ms, tries, token: &str| (0..tries).filter(|_| gate.may_begin(at(ms), None, token).is_ok()).count();
+        assert_eq!(started(0, 1_000, "storm"), 8, "twice what a bot may start per interval");
+        assert_eq!(started(0, 100, "other"), 8);
+        let others: usize = (0..200).map(|n| started(0, 1, &format!("account {n}"))).sum();
         assert_eq!(others, 100 - 16, "the refused ones of the storm did not count");
-        assert_eq!(begun(2_500, 1_000, "storm"), 4);
+        assert_eq!(started(2_500, 1_000, "storm"), 4);
     }
 
     #[test]
     fn s8_one_address_has_an_eighth() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 80, ..Default::default() });
-        let begun = |address: [u8; 4], tries: usize| {
+        let started = |address: [u8; 4], tries: usize| {
             (0..tries)
                 .filter(|n| gate.may_begin(at(0), Some(address.into()), &format!("{address:?} {n}")).is_ok())
                 .count()
         };
-        assert_eq!(begun([192, 0, 2, 1], 500), 10, "invented tokens do not help");
-        assert_eq!(begun([192, 0, 2, 2], 500), 10);
+        assert_eq!(started([192, 0, 2, 1], 500), 10, "invented tokens do not help");
+        assert_eq!(started([192, 0, 2, 2], 500), 10);
         assert_eq!(
             (0..100).filter(|n| gate.may_begin(at(0), None, &n.to_string()).is_ok()).count(),
             60,
@@ -521,18 +522,18 @@ mod tests {
     #[test]
     fn s8_what_is_refused_is_refunded_within_a_limit() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 50, ..Default::default() });
-        let begun = |n: u32| gate.may_begin(at(0), None, &format!("invented {n}")).is_ok();
+        let started = |n: u32| gate.may_begin(at(0), None, &format!("invented {n}")).is_ok();
         // Checked one after the other, and refused.
         let refused = (0..500)
             .filter(|n| {
-                begun(*n) && {
+                started(*n) && {
                     gate.refund(at(0));
                     true
                 }
             })
             .count();
         assert_eq!(refused, 100, "as many as sessions that start");
-        assert!(!begun(1_000));
+        assert!(!started(1_000));
         assert!(gate.may_begin(at(20), None, "later").is_ok());
         gate.refund(at(60_000));
         assert_eq!(

@@ -150,8 +150,8 @@ impl HttpServer {
     }
 }
 
-/// A descriptor in reserve. When no other is free it is closed, so that a waiting socket can be accepted, answered and
-/// closed.
+/// A descriptor in reserve. When no other is free the server closes it, so that a waiting socket can be accepted,
+/// answered and closed.
 struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
@@ -280,8 +280,8 @@ where
     connection.await
 }
 
-/// Refuses a socket with 503. Clients that speak TLS get no answer, because a handshake would need the place that is
-/// missing.
+/// Refuses a socket with 503. Clients that use TLS get no answer, because a handshake would need one of the places that
+/// are all in use.
 fn refuse(http: &HttpServer, stream: TcpStream) {
     if http.tls.is_some() {
         return;
@@ -621,8 +621,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_in_progress_is_answered_and_idle_sockets_are_closed() {
-        let begun = Arc::new(AtomicUsize::new(0));
-        let (counted, (go, gone)) = (begun.clone(), watch::channel(false));
+        let started = Arc::new(AtomicUsize::new(0));
+        let (counted, (go, gone)) = (started.clone(), watch::channel(false));
         let answer = move || {
             counted.fetch_add(1, Ordering::Relaxed);
             let mut gone = gone.clone();
@@ -636,7 +636,7 @@ mod tests {
         idle.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").await.unwrap();
         wait_for("an idle socket", || http.counters.answers[0].load(Ordering::Relaxed) == 1).await;
         busy.write_all(b"GET /slow HTTP/1.1\r\nHost: t\r\n\r\n").await.unwrap();
-        wait_for("a request in progress", || begun.load(Ordering::Relaxed) == 1).await;
+        wait_for("a request in progress", || started.load(Ordering::Relaxed) == 1).await;
         http.is_ending.send_replace(true);
         let mut answer = String::new();
         idle.read_to_string(&mut answer).await.unwrap();

@@ -33,8 +33,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// The kernel doubles it for its own accounting. Autotuning would allow several megabytes per client that does not
-/// read.
+/// The kernel doubles it for its own accounting. Autotuning would allow several megabytes for each client that does not
+/// read its socket.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes in the kernel that a gateway socket has not sent yet; with more it takes no further ones. What is on its way
 /// has no such bound, so that a client that reads gets as much as the network takes.
@@ -126,7 +126,7 @@ impl Watched {
             return Poll::Pending;
         }
         progress.counters.stalled.fetch_add(1, Ordering::Relaxed);
-        // A reset, so that the kernel discards the bytes that nobody reads.
+        // A reset, so that the kernel discards the unread bytes.
         let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }

@@ -107,7 +107,7 @@ pub struct ServerConfig {
     pub deflate: Option<DeflatePolicy>,
     /// Certificates for TLS. None: plain HTTP.
     pub certificates: Option<Arc<Certificates>>,
-    /// Has a line for each request and WebSocket. None: nobody wants them.
+    /// Access log, one line per request and WebSocket. `None`: disabled.
     pub access: Option<Arc<AccessLog>>,
     /// Limits per address.
     pub admission: AdmissionLimits,
@@ -968,6 +968,6 @@ mod tests {
     fn no_batches_where_they_are_off_or_do_not_work() {
         assert!(may_batch(IoUring::Auto, || Ok(())));
         assert!(!may_batch(IoUring::Auto, || Err(io::ErrorKind::PermissionDenied.into())));
-        assert!(!may_batch(IoUring::Off, || unreachable!("nobody asked")));
+        assert!(!may_batch(IoUring::Off, || unreachable!("no probe with io_uring off")));
     }
 }

@@ -125,7 +125,7 @@ impl Sockets {
         if self.sockets.len() <= slot {
             self.sockets.resize_with(slot + 1, || None);
         }
-        debug_assert!(self.sockets[slot].is_none(), "what is there would be dropped without a close frame");
+        debug_assert!(self.sockets[slot].is_none(), "the old socket would be dropped without a close frame");
         self.sockets[slot] = Some(Socket {
             stream,
             tls,
@@ -194,7 +194,7 @@ impl Sockets {
             let socket = sockets.get(key.slot as usize)?.as_ref()?;
             (socket.generation == key.generation).then(|| socket.stream.as_fd())
         };
-        let begun = self.watch.send_begins();
+        let started = self.watch.send_begins();
         let result = batch.submit(fd_of, |tag, shortfall| {
             let shortfall = match shortfall {
                 guildhall_uring::PartialSend::Rest(rest) => PartialSend::Rest(rest.to_vec()),
@@ -202,7 +202,7 @@ impl Sockets {
             };
             shortfalls.push((key_of_tag(tag), shortfall));
         });
-        begun.into_iter().for_each(|begun| self.watch.sent(begun));
+        started.into_iter().for_each(|started| self.watch.sent(started));
         if let Err(error) = result {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -278,16 +278,16 @@ impl Transport for Sockets {
     }
 
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
-        let begun = self.watch.send_begins();
+        let started = self.watch.send_begins();
         let result = self.get(conn).ok_or(Closed)?.send(bytes);
-        begun.into_iter().for_each(|begun| self.watch.sent(begun));
+        started.into_iter().for_each(|started| self.watch.sent(started));
         result
     }
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
-        let begun = self.watch.send_begins();
+        let started = self.watch.send_begins();
         let result = self.get(conn).ok_or(Closed)?.send_vectored(slices);
-        begun.into_iter().for_each(|begun| self.watch.sent(begun));
+        started.into_iter().for_each(|started| self.watch.sent(started));
         result
     }
 
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_comes_back_and_room_is_told() {
+    fn unsent_bytes_are_returned_and_room_is_reported() {
         for mut world in worlds() {
             let mut theirs = world.connect(key(0, 1));
             let mut events = mio::Events::with_capacity(8);
@@ -505,14 +505,14 @@ mod tests {
                     break;
                 }
             }
-            assert!(is_writable(&events), "the partition is told of the room");
+            assert!(is_writable(&events), "the partition receives the event for the room");
             assert_eq!(world.sockets.send(key(0, 1), &rest), Ok(rest.len()));
             assert_eq!(read(&mut theirs, rest.len()), rest);
         }
     }
 
     #[test]
-    fn who_is_dropped_while_a_frame_waits_gets_nothing_and_neither_does_who_comes_after() {
+    fn a_queued_frame_of_a_dropped_connection_reaches_neither_it_nor_its_successor() {
         for mut world in worlds() {
             if world.sockets.batch.is_none() {
                 continue;
@@ -533,7 +533,7 @@ mod tests {
 
     /// Otherwise the kernel would keep megabytes for each connection that was reset, until its client reads them.
     #[test]
-    fn who_is_reset_leaves_nothing_to_the_kernel() {
+    fn a_reset_connection_leaves_no_bytes_in_the_kernel() {
         for mut world in worlds() {
             let mut fill = |slot| {
                 let theirs = world.connect(key(slot, 1));
@@ -549,13 +549,13 @@ mod tests {
                 }
                 std::thread::sleep(Duration::from_millis(100));
             }
-            assert!(reset.peer_addr().is_err(), "it is told at once, without having read a byte");
-            assert!(kept.peer_addr().is_ok(), "whoever is not reset can still read what was sent");
+            assert!(reset.peer_addr().is_err(), "the client sees the reset at once, without having read a byte");
+            assert!(kept.peer_addr().is_ok(), "a client without a reset can still read the sent bytes");
         }
     }
 
     #[test]
-    fn the_dead_are_told() {
+    fn a_finished_connection_is_reported_as_closed() {
         for mut world in worlds() {
             let _theirs = world.connect(key(0, 1));
             world.sockets.finish(key(0, 1));

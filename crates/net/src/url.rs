@@ -11,7 +11,7 @@ use guildhall_partition::{Compression, ConnParams};
 pub struct Refusal {
     /// Close code, sent after the upgrade: browsers do not show HTTP errors of an upgrade to the page.
     pub code: CloseCode,
-    /// Close reason: says what to change, at most 123 bytes.
+    /// Close reason: names the correction, in at most 123 bytes.
     pub reason: &'static str,
 }
 
@@ -52,8 +52,8 @@ pub fn parse_query(query: Option<&str>, dictionaries: &Dictionaries) -> Result<C
     Ok(params)
 }
 
-/// Resolves `dict`. An unknown dictionary must be refused here: a client with another dictionary could not decode a
-/// byte.
+/// Resolves `dict`. An unknown dictionary must be refused here: a client with another dictionary cannot decode the
+/// stream.
 fn with_dictionary(params: ConnParams, id: &str, dictionaries: &Dictionaries) -> Result<Compression, Refusal> {
     let refuse = |reason| Err(Refusal { code: CloseCode::DecodeError, reason });
     if params.compression != Compression::Zstd {

@@ -30,7 +30,7 @@ struct Watched {
     relay: TraceHandle,
     by: Deliverer,
     wait_us: u64,
-    begun: Instant,
+    started: Instant,
     handled: Instant,
     deliveries: u64,
     encoding: Option<(Instant, Instant)>,
@@ -48,14 +48,14 @@ pub struct WriteWatch {
 impl WriteWatch {
     /// An event of the span `parent` begins, which waited in the mailbox since `handed_over_at`.
     pub fn begin(&mut self, parent: &TraceHandle, by: Deliverer, handed_over_at: Instant) -> TraceHandle {
-        let begun = Instant::now();
+        let started = Instant::now();
         let relay = parent.child();
         self.events.push(Watched {
             relay: relay.clone(),
             by,
-            wait_us: begun.saturating_duration_since(handed_over_at).as_micros() as u64,
-            begun,
-            handled: begun,
+            wait_us: started.saturating_duration_since(handed_over_at).as_micros() as u64,
+            started,
+            handled: started,
             deliveries: 0,
             encoding: None,
             first: None,
@@ -88,8 +88,8 @@ impl WriteWatch {
 
     /// The body is encoded.
     pub fn encode_ends(&mut self) {
-        if let (Some(begun), Some(event)) = (self.encode_begun.take(), self.events.last_mut()) {
-            event.encoding = Some((begun, Instant::now()));
+        if let (Some(started), Some(event)) = (self.encode_begun.take(), self.events.last_mut()) {
+            event.encoding = Some((started, Instant::now()));
         }
     }
 
@@ -107,8 +107,8 @@ impl WriteWatch {
 
     /// A socket has taken bytes. Frames of a coalesced turn count for each of its events.
     #[cold]
-    pub fn sent(&mut self, begun: Instant) {
-        let times = (begun, Instant::now());
+    pub fn sent(&mut self, started: Instant) {
+        let times = (started, Instant::now());
         for event in self.events.iter_mut().take(WATCHED_MAX) {
             event.first.get_or_insert(times);
             event.last = Some(times);
@@ -118,7 +118,7 @@ impl WriteWatch {
     /// The turn has flushed: records the spans of its events.
     pub fn end_turn(&mut self, now: Instant) {
         for event in self.events.drain(..) {
-            let Watched { relay, by, wait_us, begun, handled, deliveries, encoding, first, last } = event;
+            let Watched { relay, by, wait_us, started, handled, deliveries, encoding, first, last } = event;
             if let Some(times) = encoding {
                 relay.leaf("encode", times, Vec::new());
             }
@@ -140,7 +140,7 @@ impl WriteWatch {
             attributes.push(("guildhall.deliveries", deliveries.into()));
             // The flush of the turn writes what the relay did not.
             let end = last.map_or(handled, |(_, end)| end.max(handled));
-            relay.finish(name, (begun, end), attributes, false);
+            relay.finish(name, (started, end), attributes, false);
         }
     }
 }
@@ -171,8 +171,8 @@ mod tests {
         for _ in 0..3 {
             watch.encode_begins();
             watch.encode_ends();
-            if let Some(begun) = watch.send_begins() {
-                watch.sent(begun);
+            if let Some(started) = watch.send_begins() {
+                watch.sent(started);
             }
         }
         watch.handled(3);
@@ -193,8 +193,8 @@ mod tests {
         assert!(!watch.has_events() && watch.send_begins().is_none());
         watch.begin(&parent, Deliverer::Direct, Instant::now());
         watch.handled(2);
-        let begun = watch.send_begins().expect("it is sampled");
-        watch.sent(begun);
+        let started = watch.send_begins().expect("it is sampled");
+        watch.sent(started);
         watch.end_turn(Instant::now());
         drop(parent);
         let spans = sink.0.lock().unwrap().remove(0).spans;

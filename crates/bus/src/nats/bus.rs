@@ -3,7 +3,7 @@
 //! Owns        a task per subscription that moves messages from the client to a bounded queue (`queue`).
 //! Invariants  see `Bus`. The server never keeps a message; while the connection is lost, what others send is lost too.
 //! Limits      see `NatsOptions`. The client's own queue of a subscription is transit only; if it overflows all the
-//!             same, all subscriptions of this bus end with `Lagged`, because the client does not say which one it was.
+//!             same, all subscriptions of this bus end with `Lagged`, because the client library does not report which.
 //!             In a cluster of NATS servers a subscription may miss messages that are sent at another server in the
 //!             first moments.
 

@@ -4,7 +4,7 @@
 //!             sequence number of a message is the revision of its value.
 //! Invariants  see `kv`. Writes carry `Nats-Expected-Last-Subject-Sequence`, and `Nats-TTL` in each: a time to live is
 //!             that of one message, and `create` and `update` of the client library leave it out after a deletion.
-//!             Reads ask the leader of the stream, never a replica that may be behind.
+//!             Reads go to the leader of the stream, never to a replica that may be behind.
 //! Limits      each call takes at most `NatsOptions::answer_max`. Marks of removed keys stay for `MARK_TTL`: a bucket
 //!             grows with the keys that were used in that time, up to `BUCKET_BYTES_MAX`; then writes fail with `Away`.
 //! Spec        ADR-8 (buckets) and ADR-43 (time to live) of nats-architecture-and-design. The durability of a write is
@@ -257,7 +257,7 @@ impl KeyValue for NatsKv {
         ttl: Option<Duration>,
     ) -> Result<Revision, KvError> {
         check_size(&value)?;
-        // To the server 0 says that there must be no value.
+        // To the server 0 means that there must be no value.
         if expected.0 == 0 {
             return Err(KvError::Conflict);
         }

@@ -215,9 +215,9 @@ impl Link {
 
     /// Returns when the server has executed everything that this link sent before; false if it does not answer.
     pub(super) async fn round_trip(&self) -> bool {
-        // Nobody subscribes to it: the server itself answers, in order.
-        let asked = self.ask(format!("{}._sync", self.prefix), None, Bytes::new(), self.answer_max).await;
-        matches!(asked, Ok(_) | Err(AskError::NoResponders))
+        // The subject has no subscriber: the server itself answers, in order.
+        let answer = self.ask(format!("{}._sync", self.prefix), None, Bytes::new(), self.answer_max).await;
+        matches!(answer, Ok(_) | Err(AskError::NoResponders))
     }
 }
 

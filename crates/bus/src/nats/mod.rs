@@ -39,7 +39,7 @@ pub struct NatsOptions {
     /// Addresses of servers of one NATS cluster, like `nats://host:4222` or `tls://host:4222`, without credentials.
     pub urls: Vec<String>,
     pub credentials: NatsCredentials,
-    /// Encryption, with these certificates. None: as the addresses say, with the authorities of the system.
+    /// Encryption with these certificates. None: by the scheme of the addresses, with the authorities of the system.
     pub tls: Option<NatsTls>,
     /// First word of all subjects and of the bucket, so that several clusters can share one NATS: letters, digits, `-`
     /// and `_`, at most 32. Default: `guildhall`.

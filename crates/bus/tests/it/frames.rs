@@ -58,7 +58,7 @@ fn f1_other_versions_are_refused() {
 }
 
 #[test]
-fn f2_every_loss_is_told_once_and_before_what_follows() {
+fn f2_every_loss_is_reported_once_and_before_later_messages() {
     let mut outgoing = Outgoing::new(SENDER, STREAM);
     let mut one = |payload: &[u8]| outgoing.frames(3, payload, 100).unwrap().remove(0);
     let (a, b, c, d, e) = (one(b"a"), one(b"b"), one(b"c"), one(b"d"), one(b"e"));

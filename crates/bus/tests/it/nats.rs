@@ -57,7 +57,7 @@ async fn away_is_known_at_once() {
 
 /// A server whose process is stopped keeps its connections: calls fail in their time, and work again afterwards.
 #[tokio::test]
-async fn a_paused_server_holds_nobody_up() {
+async fn a_paused_server_fails_calls_in_time() {
     let Some(server) = NatsServer::start("") else { return };
     let options = NatsOptions { answer_max: Duration::from_millis(500), ..nats_options(&server) };
     let patient = NatsOptions { answer_max: PATIENCE, ..options.clone() };
@@ -156,7 +156,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Without JetStream there is no bucket, and the error says what to do.
+/// Without JetStream there is no bucket, and the error names the remedy.
 #[tokio::test]
 async fn problems_are_named() {
     let Some(server) = NatsServer::start("") else { return };

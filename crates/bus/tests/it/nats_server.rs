@@ -58,7 +58,7 @@ struct Keeper {
     shell: Child,
     /// None: it is to stop.
     input: Option<ChildStdin>,
-    /// Its lines.
+    /// Lines that the shell writes.
     answers: Receiver<String>,
 }
 
