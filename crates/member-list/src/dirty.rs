@@ -1,8 +1,8 @@
 //! Dirty rows: row ranges of a list that may have changed since the last update of its watchers.
 //!
 //! Owns        a few spans of row numbers.
-//! Doors       `MemberList` adds; `MemberList::take_dirty` moves them out; `meets` says which
-//!             intervals need an update.
+//! Doors       `MemberList` adds; `MemberList::take_dirty` moves them out; `meets` decides which intervals need an
+//!             update.
 //! Invariants  T1 rows outside all spans are unchanged. (tests `watch`)  T2 spans ascend and do not touch.
 //! Limits      `SPANS_MAX` spans. Past it the two closest are merged, which only costs unnecessary comparisons.
 

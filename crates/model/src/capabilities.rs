@@ -44,7 +44,7 @@ capabilities! {
     12 AUTO_CALL_CONNECT,
     /// Several reactions may be sent as one event.
     13 DEBOUNCE_MESSAGE_REACTIONS,
-    /// PASSIVE_UPDATE_V2, whatever bit 11 says.
+    /// PASSIVE_UPDATE_V2, with or without bit 11.
     14 PASSIVE_GUILD_UPDATE_V2,
     /// Channels that the account cannot view are sent without name and topic.
     15 CHANNEL_OBFUSCATION,

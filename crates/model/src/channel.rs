@@ -165,7 +165,7 @@ pub struct Channel {
     /// Slow mode that new threads of the channel start with, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_thread_rate_limit_per_user: Option<u16>,
-    /// Minutes after which clients hide a new thread, unless its creator says otherwise: 60, 1440, 4320 or 10080.
+    /// Minutes after which clients hide a new thread, unless its creator sets another time: 60, 1440, 4320 or 10080.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_auto_archive_duration: Option<u16>,
     /// Set for forum and media channels only.

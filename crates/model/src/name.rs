@@ -1,4 +1,4 @@
-//! Names: what is left of the text that somebody sends as one.
+//! Names: cleaning of the text that a client sends as a name.
 //!
 //! Owns        which characters are invisible, and which are removed at the ends; the words that accounts and webhooks
 //!             cannot have in their names.
@@ -24,7 +24,7 @@ pub fn cleaned(name: &str) -> String {
     name.trim_matches(is_removed_at_ends).chars().filter_map(on_one_line).collect()
 }
 
-/// The same for accounts and members, whose names have no long gaps either: white space inside becomes one space.
+/// As `cleaned`, for accounts and members: white space inside also becomes one space.
 #[must_use]
 pub fn cleaned_of_person(name: &str) -> String {
     cleaned(name).split(char::is_whitespace).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -45,7 +45,7 @@ fn is_removed_at_ends(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
 }
 
-/// White space, the characters that Unicode says to ignore if they cannot be shown, and the blank Braille pattern.
+/// White space, the characters that Unicode defines as ignorable by default, and the blank Braille pattern.
 fn is_invisible(c: char) -> bool {
     is_removed_at_ends(c)
         || matches!(
@@ -57,7 +57,7 @@ fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What a user name must not contain or be, as upstream documents it. None: it may be used.
+/// The reserved word that a user name contains or equals, as upstream documents them. `None`: the name may be used.
 #[must_use]
 pub fn reserved_in_username(name: &str) -> Option<&'static str> {
     let lower = visible(name);

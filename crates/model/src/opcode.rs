@@ -78,9 +78,9 @@ impl Opcode {
 pub mod from_gateway {
     /// Requests a heartbeat from the client.
     pub const HEARTBEAT: u8 = 1;
-    /// Asks the client to reconnect and resume.
+    /// Requests that the client reconnects and resumes.
     pub const RECONNECT: u8 = 7;
-    /// The session is invalid; `d` says whether the client may resume.
+    /// The session is invalid; `d` is whether the client may resume.
     pub const INVALID_SESSION: u8 = 9;
     /// First payload on every connection.
     pub const HELLO: u8 = 10;

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn strictly_increasing_whatever_the_clock_does() {
+    fn strictly_increasing_when_the_clock_steps_back() {
         let mut generator = SnowflakeGenerator::new(3);
         let mut last = MessageId::new(0);
         for i in 0..20_000 {

@@ -76,7 +76,7 @@ impl User {
         format!("deleted_{id}")
     }
 
-    /// What is left of an account after its deletion.
+    /// The tombstone of an account after its deletion.
     #[must_use]
     pub fn deleted(id: UserId, bot: bool) -> Self {
         Self { bot, ..Self::new(id, &Self::deleted_name(id)) }

@@ -1,7 +1,7 @@
 //! Dispatch: an event on one partition, encoded at most once per form, held by every replay buffer that needs it.
 //!
 //! Owns        the frames of an event: one per (encoding, redaction), made when the first recipient needs it.
-//! Invariants  the content never changes; a frame's bytes depend only on the seq and framing asked for.
+//! Invariants  the content never changes; a frame's bytes depend only on the requested seq and framing.
 //! Not here    threads: a dispatch belongs to one partition, and is counted without atomics.
 
 use guildhall_codec::{DispatchFrame, Encoding};
@@ -68,8 +68,8 @@ pub struct Dispatch {
 pub struct Sharing {
     /// The event's domain.
     pub visibility: Visibility,
-    /// The partition's turn in which it was delivered last. A form that nobody was written in that turn is not shared
-    /// later: its domain may be another by then.
+    /// The partition's turn in which it was delivered last. A form that was not written in that turn is not shared
+    /// later, because its domain may have changed by then.
     pub turn: u64,
 }
 
@@ -116,8 +116,8 @@ impl Dispatch {
         Self::new(Some(event.name), Source::Direct(event.clone()))
     }
 
-    /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility`
-    /// excludes.
+    /// A dispatch made here for one session, in its encoding. A replay leaves it out if `visibility` excludes the
+    /// reader.
     #[must_use]
     pub fn local(
         encoding: Encoding,
@@ -265,7 +265,7 @@ impl Dispatch {
         matches!(&self.source, Source::Published(of) if Arc::ptr_eq(of, published))
     }
 
-    /// Made here for one session, so nobody else's copy is spoilt by compressing it apart.
+    /// Made here for one session, so compressing it alone costs no other session a shared frame.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.source, Source::Local(_) | Source::Lazy(..))
@@ -344,7 +344,7 @@ impl Dispatch {
         &self.frames[encoding as usize][redaction.index()]
     }
 
-    /// Its frame in one form, made now if nobody needed it before.
+    /// Its frame in one form, made at the first use.
     ///
     /// # Panics
     /// For a tombstone, and for a local dispatch in another encoding than its session's.

@@ -1,4 +1,4 @@
-//! Session ids: unguessable, and they say which partition the session lives on.
+//! Session ids: unguessable, with the number of the session's partition.
 //!
 //! Invariants  32 hex digits: 4 for the partition, 28 (112 bits) of a keyed hash of a counter.
 //! Not here    authority: a RESUME needs the token too.

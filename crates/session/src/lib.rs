@@ -1,4 +1,4 @@
-//! Sessions: the logical client, its sequence, and what it may ask for again.
+//! Sessions: the logical client, its sequence of dispatches, and their replay.
 //!
 //! Owns        `Session`, `ReplayBuffer`, `Dispatch`, session ids, and the dispatches made for one session.
 //! Not here    who gets an event (`guildhall-relay`), connections and timers (`guildhall-partition`).

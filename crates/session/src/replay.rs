@@ -92,8 +92,8 @@ const OWED_MAX: usize = 1_024;
 /// Dispatches in a buffer, including those that count against no other limit.
 const LEN_MAX: u32 = 1 << 24;
 
-/// Pieces that stay allocated when the buffer becomes empty. Between two heartbeats, a session mostly gets one range of
-/// its log.
+/// Pieces that stay allocated when the buffer becomes empty. A session mostly gets one range of its log between two
+/// heartbeats.
 const CAPACITY_KEPT: usize = 1;
 
 impl ReplayBuffer {
@@ -326,8 +326,7 @@ impl ReplayBuffer {
         self.owed.take_if(|owed| owed.is_empty());
     }
 
-    /// Forgets the oldest dispatches until both limits hold. Keeps those from `keep_from` on, which have yet to be
-    /// written.
+    /// Drops the oldest dispatches until both limits hold. Keeps those from `keep_from` on, which are not written yet.
     pub fn enforce(&mut self, events_max: usize, bytes_max: usize, keep_from: u64) {
         while self.is_past(events_max, bytes_max) && self.first_seq() < keep_from {
             match (self.piece_len(0), self.pieces[0].events) {
@@ -766,18 +765,18 @@ mod tests {
             assert!(buffer.pieces.len() <= 4 * lasting + 80, "{} pieces, {lasting} last", buffer.pieces.len());
             let missed: BTreeSet<Owed> = (sent.iter().zip(1..))
                 .filter(|(dispatch, seq)| {
-                    let found = buffer.entry(*seq).expect("it can be asked for").dispatch;
+                    let found = buffer.entry(*seq).expect("it can be replayed").dispatch;
                     let is_there = Rc::ptr_eq(&found, dispatch);
                     assert!(is_there || found.is_tombstone() && dispatch.retention() != Retention::Lasting);
                     let is_missed = !is_there && !dispatch.is_suppressed() && Owed::of(dispatch).is_some();
-                    assert!(!is_missed || found.is_owed(), "who gets there is told");
+                    assert!(!is_missed || found.is_owed(), "a reader that gets there receives the current state");
                     is_missed
                 })
                 .filter_map(|(dispatch, _)| Owed::of(dispatch))
                 .collect();
-            let told = buffer.take_owed(0, &tombstone);
-            let untold: Vec<_> = missed.difference(&told).filter(|state| matches!(state, Owed::Voice(..))).collect();
-            assert!(untold.is_empty(), "seed {seed}: {untold:?}");
+            let returned = buffer.take_owed(0, &tombstone);
+            let lost: Vec<_> = missed.difference(&returned).filter(|state| matches!(state, Owed::Voice(..))).collect();
+            assert!(lost.is_empty(), "seed {seed}: {lost:?}");
             assert_eq!(buffer.paid_seq(), buffer.last_seq());
             buffer.trim(buffer.last_seq());
             assert_eq!((buffer.events(), buffer.bytes(), buffer.share_bytes), (0, 0, 0));

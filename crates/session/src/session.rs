@@ -119,8 +119,8 @@ pub struct Profile {
     pub expiry_timer_at: Option<Instant>,
     /// `properties.os`.
     pub os: Box<str>,
-    /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request says
-    /// so: otherwise a late attach request could make the guild count it again.
+    /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
+    /// that, because a late attach request could make the guild count it again.
     pub asked_again: bool,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
@@ -323,8 +323,8 @@ impl Session {
         self.profile.shard.is_none_or(|shard| shard.id == 0)
     }
 
-    /// Its address for a guild: its slot, and the relay that serves it there. None if it is neither attached nor
-    /// attaching.
+    /// Its address for a guild: its slot, and the relay that serves it there. `None` if it is not attached and does not
+    /// attach.
     #[must_use]
     pub fn key_in(&self, partition: PartitionId, guild_id: GuildId) -> Option<SessionKey> {
         let relay = RelayId { partition, index: self.guilds.get(guild_id)?.relay };

@@ -90,8 +90,7 @@ impl Owed {
     }
 }
 
-/// One entry: a dispatch in the form that the group gets. Counters keep only their low 32 bits, so that an entry has 32
-/// bytes.
+/// One entry: a dispatch in the form that the group gets. Counters keep only their low 32 bits; an entry has 32 bytes.
 #[derive(Clone, Debug)]
 pub struct Logged {
     pub dispatch: Rc<Dispatch>,
@@ -532,7 +531,7 @@ pub(crate) mod tests {
             assert_eq!(log.first(), 0, "nothing is forgotten");
             for (offset, dispatch) in pushed.iter().enumerate() {
                 let offset = offset as u64;
-                let found = log.get(offset).expect("it can be asked for").dispatch;
+                let found = log.get(offset).expect("it can be replayed").dispatch;
                 if Rc::ptr_eq(&found, dispatch) {
                     continue;
                 }

@@ -62,7 +62,7 @@ const WRITTEN: &[(&str, &str, &str)] = &[
     ("Value", "unknown", ""),
 ];
 
-/// Names in TypeScript, where the name without `Body` would say too little.
+/// Names in TypeScript, where the name without `Body` would be ambiguous.
 const NAMES: &[(&str, &str)] = &[
     ("resource_payload/BanBody", "GuildBan"),
     ("ChunkBody", "GuildMembersChunk"),

@@ -35,7 +35,7 @@ impl Mapping {
     /// Address of `offset` in the mapping; at least `bytes` of the mapping follow.
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.layout.size()), "a slot lies in its slab");
-        // SAFETY: the result lies within the allocation.
+        // SAFETY: the result is within the allocation.
         unsafe { self.base.add(offset) }
     }
 }

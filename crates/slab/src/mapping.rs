@@ -40,7 +40,7 @@ impl Mapping {
     /// Address of `offset` in the mapping; at least `bytes` of the mapping follow.
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "a slot lies in its slab");
-        // SAFETY: the result lies within the mapping, which is one allocation.
+        // SAFETY: the result is within the mapping, which is one allocation.
         unsafe { self.base.add(offset) }
     }
 }
@@ -57,7 +57,7 @@ impl Drop for Mapping {
 /// Makes every page of a slot resident.
 ///
 /// # Safety
-/// The range is whole pages of a live `Mapping`, all zeros, and no one else accesses it during the call.
+/// The range is whole pages of a live `Mapping`, all zeros, and the caller has exclusive access to it.
 pub(crate) unsafe fn populate(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's range; the advice keeps its contents.
     match unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
@@ -65,7 +65,7 @@ pub(crate) unsafe fn populate(base: NonNull<u8>, bytes: usize) -> io::Result<()>
         // Linux before 5.14 does not know the advice.
         Err(Errno::INVAL) => {
             for offset in (0..bytes).step_by(page_bytes()) {
-                // SAFETY: inside the caller's range, which nobody else uses; it is zero and stays so.
+                // SAFETY: inside the caller's range, to which the caller has exclusive access; it is zero and stays so.
                 unsafe { base.add(offset).write_volatile(0) };
             }
             Ok(())
@@ -80,7 +80,7 @@ pub(crate) unsafe fn populate(base: NonNull<u8>, bytes: usize) -> io::Result<()>
 /// When the system refuses, for example because the memory is locked: the pages stay resident with their content.
 ///
 /// # Safety
-/// The range is whole pages of a live `Mapping`, and no one else accesses it during the call.
+/// The range is whole pages of a live `Mapping`, and the caller has exclusive access to it.
 pub(crate) unsafe fn discard(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's range. On private anonymous memory the next read finds zeros, which are a valid `u8`.
     unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.map_err(io::Error::from)

@@ -104,7 +104,7 @@ impl Pool {
             slot.bytes_mut().fill(0);
             return Ok(slot);
         }
-        // SAFETY: the slot's own pages, whole, zero since they were mapped or discarded; no one else has this slot.
+        // SAFETY: the slot's own pages, whole, zero since they were mapped or discarded; this call owns the slot.
         // On failure, dropping `slot` releases it.
         unsafe { mapping::populate(base, shared.slot_bytes) }.map_err(SlabError::System)?;
         Ok(slot)
@@ -194,8 +194,8 @@ impl Drop for Slot {
     #[expect(unsafe_code, reason = "gives a slot's pages back")]
     fn drop(&mut self) {
         let shared = &self.shared;
-        // SAFETY: the slot's own pages, whole, of a slab that stays mapped while the slot counts as used. No one else
-        // has it, and nothing reads it after this.
+        // SAFETY: the slot's own pages, whole, of a slab that stays mapped while the slot counts as used. `self` owns
+        // the slot, and nothing reads it after this.
         let is_discarded = unsafe { mapping::discard(self.base, shared.slot_bytes) }.is_ok();
         let released = shared.slabs().release(self.place, is_discarded);
         if !is_discarded && released.emptied.is_none() {

@@ -36,7 +36,7 @@ pub(crate) struct Slabs {
 }
 
 /// A slot that was allocated.
-pub(crate) struct Taken {
+pub(crate) struct AllocatedSlot {
     pub place: Place,
     /// Its pages are resident from an earlier use, with old content.
     pub was_resident: bool,
@@ -93,7 +93,7 @@ impl Slabs {
     }
 
     /// Allocates a slot from the fullest slab with room (T1), preferring one with resident pages.
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    pub(crate) fn take(&mut self) -> Option<AllocatedSlot> {
         let (free_count, index) = self.with_room.pop_first()?;
         let slab = self.slabs[index as usize].as_mut()?;
         let free = !slab.used & (u64::MAX >> (SLOTS_MAX - self.slots_per_slab));
@@ -106,7 +106,7 @@ impl Slabs {
             self.with_room.insert((free_count - 1, index));
         }
         self.used_count += 1;
-        Some(Taken { place: Place { slab: index, slot }, was_resident })
+        Some(AllocatedSlot { place: Place { slab: index, slot }, was_resident })
     }
 
     /// Releases a slot of `take`. `is_discarded`: the system took its pages.

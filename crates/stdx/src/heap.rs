@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// The memory of things of very different sizes, such as guilds: each with its weight. The `read_max` heaviest are
+    /// The memory of objects of very different sizes, such as guilds: each with its weight. The `read_max` heaviest are
     /// read, each by a sample in proportion to its weight, and of the others as many, for all of them.
     pub fn of_uneven<T, I: IntoIterator<Item = Self>>(
         mut things: Vec<(usize, T)>,
@@ -193,8 +193,8 @@ impl Sample {
         allocated(ring.capacity() * size_of::<T>()) + elements
     }
 
-    /// The table of a hash map, and bytes that its entries hold. Its order is random, so that the first entries are a
-    /// sample.
+    /// The table of a hash map, and bytes that its entries hold. Its order is random, so the first entries
+    /// are a sample.
     #[must_use]
     pub fn of_map<K, V, S: BuildHasher>(self, map: &HashMap<K, V, S>, mut heap: impl FnMut(&K, &V) -> usize) -> usize {
         // A table has room for seven eighths, and a byte per place.

@@ -20,7 +20,7 @@ pub trait Fault: Copy + Eq + std::fmt::Display + 'static {
     fn name(self) -> &'static str;
 }
 
-/// Defines a closed set of reasons: for each its name in metrics, its variant, and the text that says what to correct.
+/// Defines a closed set of reasons: for each its name in metrics, its variant, and a text that names the correction.
 #[macro_export]
 macro_rules! faults {
     ($(#[$doc:meta])* $set:ident of $what:literal { $($name:literal $variant:ident $text:literal),* $(,)? }) => {
@@ -48,7 +48,7 @@ macro_rules! faults {
 
 const NEVER: u64 = u64::MAX;
 
-/// Counts what happens, and says when a line about it is due.
+/// Counts events, and decides when a log line about them is due.
 #[derive(Debug)]
 pub struct LogGate {
     every_ms: u64,

@@ -1,4 +1,4 @@
-//! Watches against naive clients, which keep rows as §8.6 says and know nothing else.
+//! Watches against naive clients, which keep rows as §8.6 defines and have no other state.
 
 use crate::world::World;
 use guildhall_member_list::{Group, Interval, Item, ListOp, Watch};
@@ -78,7 +78,7 @@ impl Stage {
                 assert_eq!(watch.clone().update(&self.world.list), None, "{context}: not touched");
             } else if let Some(ops) = watch.update(&self.world.list) {
                 match &ops[..] {
-                    [] => panic!("{context}: nothing to tell, and sent"),
+                    [] => panic!("{context}: an update without changes was sent"),
                     [ListOp::Sync { .. }] => self.syncs_count += 1,
                     ops => self.row_ops_count += ops.len(),
                 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_it_is_not_listed() {
+    fn the_reader_is_not_among_the_recipients() {
         let between_two = direct(ChannelType::Dm, "", None);
         let body = serde_json::to_value(DirectBody::new(&between_two, UserId::new(1))).unwrap();
         assert_eq!((&body["type"], &body["recipients"][0]["id"]), (&json!(1), &json!("2")));

@@ -18,7 +18,7 @@ pub struct UserBody<'a> {
     avatar_decoration_data: (),
     #[serde(skip_serializing_if = "Option::is_none")]
     flags: Option<u32>,
-    /// `Some(())` is null: nobody wears the tag of a guild here.
+    /// `Some(())` is null: guild tags are not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     primary_guild: Option<()>,
 }
@@ -48,7 +48,7 @@ impl<'a> From<&'a User> for UserBody<'a> {
     }
 }
 
-/// A user by itself, as anybody sees it: `/users/{id}`.
+/// A user with the fields that every account may see: `/users/{id}`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PublicUserBody<'a> {
     #[serde(flatten)]

@@ -8,7 +8,7 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
 
-/// A channel with something to tell in every field.
+/// A channel with a value in every field.
 fn secretive(kind: ChannelType) -> Channel {
     Channel {
         position: 3,

@@ -6,7 +6,7 @@ use crate::support::{
 use guildhall_model::{Capabilities, from_gateway::GatewayGuildBody};
 use serde_json::{Value, json};
 
-/// Everybody in it.
+/// All its members.
 fn people_json(world: &World) -> Value {
     json!({"members": [member_json(&world.ana), member_json(&world.bo)],
         "presences": [with(online_json(), json!({"user": {"id": BO}}))], "voice_states": [in_lounge_json(BO)],

@@ -44,7 +44,7 @@ fn v2_has_every_key_even_when_empty() {
 }
 
 #[test]
-fn v1_leaves_voice_out_when_nobody_is_in_it() {
+fn v1_omits_empty_voice_states() {
     let world = World::new();
     let lounge = ChannelUnread { id: LOUNGE, last_message_id: None, last_pin_timestamp: None };
     let pinned = ChannelUnread { last_pin_timestamp: Some(Timestamp(1_700_000_000_000)), ..(&world.general).into() };

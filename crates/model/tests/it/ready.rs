@@ -103,7 +103,7 @@ fn deduplicated() {
     assert!(ready.supplemental().is_none());
 }
 
-/// All that clients of today ask for.
+/// All capabilities of current clients.
 #[test]
 fn in_two_parts() {
     let world = World::new();
@@ -134,7 +134,7 @@ fn shard_is_echoed() {
     check(&sharded, &with(json_of(&plain), json!({"shard": [0, 2]})));
 }
 
-/// Each capability changes what it says and nothing else.
+/// Each capability changes its own fields and no others.
 #[test]
 fn capabilities_one_by_one() {
     let world = World::new();

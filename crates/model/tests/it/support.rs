@@ -234,7 +234,7 @@ pub fn properties_json() -> Value {
         "incidents_data": null, "region": "deprecated"})
 }
 
-/// Additional fields of `World`'s guild in both shapes, with no one in it.
+/// Additional fields of `World`'s guild in both shapes, without members.
 pub fn resources_json() -> Value {
     json!({"premium_subscription_count": 0, "emojis": [], "stickers": [],
         "roles": [{"id": GUILD, "name": "@everyone", "color": 0, "colors": {"primary_color": 0, "secondary_color": null,

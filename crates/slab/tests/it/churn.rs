@@ -21,7 +21,7 @@ impl Marked {
 
     fn check(&mut self) {
         let mark = self.mark;
-        assert!(self.slot.bytes_mut().iter().all(|byte| *byte == mark), "S1: somebody wrote into it");
+        assert!(self.slot.bytes_mut().iter().all(|byte| *byte == mark), "S1: another owner wrote into it");
     }
 
     fn range(&mut self) -> (usize, usize) {
