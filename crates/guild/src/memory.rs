@@ -5,21 +5,21 @@
 
 use crate::machine::Guild;
 use guildhall_guild_protocol::memory::structure_heap;
-use guildhall_stdx::heap::{self, Held, Sample};
+use guildhall_stdx::heap::{self, MemoryUse, Sample};
 
 impl Guild {
     /// Its memory by field. `sample` bounds what is read of each.
     #[must_use]
-    pub fn memory(&self, sample: Sample) -> [Held; 6] {
+    pub fn memory(&self, sample: Sample) -> [MemoryUse; 6] {
         let structure = structure_heap(&self.structure);
         let places = self.structure.channels.len() + self.structure.roles.len();
         [
-            Held::new("guild_members", self.members.heap_bytes(sample), self.members.len()),
-            Held::new("guild_member_lists", self.lists.heap_bytes(), self.lists.rows_count()),
-            Held::new("guild_sessions", self.relays.heap_bytes(sample), self.relays.sessions_count()),
-            Held::new("guild_messages", self.messages.heap_bytes(sample), self.messages.cached_count()),
-            Held::new("guild_threads", self.threads.heap_bytes(sample), self.threads.len()),
-            Held::new("guild_structure", structure + heap::boxed::<Self>(), places),
+            MemoryUse::new("guild_members", self.members.heap_bytes(sample), self.members.len()),
+            MemoryUse::new("guild_member_lists", self.lists.heap_bytes(), self.lists.rows_count()),
+            MemoryUse::new("guild_sessions", self.relays.heap_bytes(sample), self.relays.sessions_count()),
+            MemoryUse::new("guild_messages", self.messages.heap_bytes(sample), self.messages.cached_count()),
+            MemoryUse::new("guild_threads", self.threads.heap_bytes(sample), self.threads.len()),
+            MemoryUse::new("guild_structure", structure + heap::boxed::<Self>(), places),
         ]
     }
 }

@@ -56,7 +56,7 @@ struct Rank {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct Occupancy {
     count: u32,
     /// Number of the change.
     changed_at: u64,
@@ -76,7 +76,7 @@ pub struct Crowd {
     /// By their number, which ascends with their age.
     pending: BTreeMap<u64, Pending>,
     changes_count: u64,
-    held: HashMap<Network, Held>,
+    held: HashMap<Network, Occupancy>,
     ranking: BTreeSet<Rank>,
     of_addresses: BTreeSet<(Network, u64)>,
 }
@@ -181,14 +181,15 @@ impl Crowd {
     fn change(&mut self, path: [Network; LEVELS], change: impl Fn(u32) -> u32) {
         for (level, network) in path.into_iter().enumerate() {
             let before = self.held.get(&network).copied().unwrap_or_default();
-            let after = Held { count: change(before.count), changed_at: self.changes_count };
+            let after = Occupancy { count: change(before.count), changed_at: self.changes_count };
             if after.count == 0 {
                 self.held.remove(&network);
             } else {
                 self.held.insert(network, after);
             }
             let Some(parent) = level.checked_sub(1).map(|above| path[above]) else { continue };
-            let rank = |Held { count, changed_at }| Rank { parent, count, changed_at: Reverse(changed_at), network };
+            let rank =
+                |Occupancy { count, changed_at }| Rank { parent, count, changed_at: Reverse(changed_at), network };
             self.ranking.remove(&rank(before));
             if after.count > 0 {
                 self.ranking.insert(rank(after));

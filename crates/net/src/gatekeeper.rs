@@ -13,7 +13,7 @@ use guildhall_model::{AccountKind, User, UserId};
 use guildhall_partition::{Gatekeeper, IdentifyFault};
 use guildhall_stdx::{
     Allowance, Instant, Now,
-    heap::{self, Held, Sample},
+    heap::{self, MemoryUse, Sample},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -368,10 +368,10 @@ impl IdentifyGate {
 
     /// Estimated memory of the accounts that it knows.
     #[must_use]
-    pub fn memory(&self) -> Held {
+    pub fn memory(&self) -> MemoryUse {
         let state = self.state();
         let bytes = Sample::LARGE.of_map(&state.accounts, |_, account| heap::of_buffer(&account.keys));
-        Held::new("identify_limits", bytes, state.accounts.len())
+        MemoryUse::new("identify_limits", bytes, state.accounts.len())
     }
 
     fn state(&self) -> MutexGuard<'_, GateState> {

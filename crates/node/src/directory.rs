@@ -12,7 +12,7 @@ use guildhall_cluster::DirectoryChange;
 use guildhall_guild::Write;
 use guildhall_guild_protocol::memory::user_heap;
 use guildhall_model::{ChannelId, GuildId, User, UserId};
-use guildhall_stdx::heap::{self, Held};
+use guildhall_stdx::heap::{self, MemoryUse};
 use guildhall_store::{Store, StoreError};
 use std::sync::Arc;
 
@@ -46,10 +46,10 @@ impl Directory {
     }
 
     /// Estimated memory of its caches.
-    pub(crate) fn memory(&self) -> Held {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let (channels_bytes, channels_count) = self.channels.memory(|_| 0);
         let (users_bytes, users_count) = self.users.memory(|user| heap::part_of(user, user_heap));
-        Held::new("directory", channels_bytes + users_bytes, channels_count + users_count)
+        MemoryUse::new("directory", channels_bytes + users_bytes, channels_count + users_count)
     }
 
     pub(crate) async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {

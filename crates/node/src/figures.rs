@@ -3,7 +3,7 @@
 use crate::{CanaryCounts, CommitStats, GUILDS_LISTED_MAX, GuildAccount, GuildAccounts, Node};
 use guildhall_accounting::LoopReport;
 use guildhall_model::GuildId;
-use guildhall_stdx::heap::Held;
+use guildhall_stdx::heap::MemoryUse;
 use std::cmp::Reverse;
 
 impl Node {
@@ -66,11 +66,11 @@ impl Node {
 
     /// Memory of all loaded guilds by field, and of caches, estimated. Guilds of a worker that answers too many such
     /// requests already are left out.
-    pub async fn memory(&self) -> Vec<Held> {
+    pub async fn memory(&self) -> Vec<MemoryUse> {
         let looks = self.inner.mailboxes.iter().map(|mailbox| mailbox.look(|guilds| guilds.memory()));
         let mut all = vec![self.inner.directory.memory()];
         for answer in looks.collect::<Vec<_>>() {
-            Held::add_all(&mut all, answer.await.unwrap_or_default());
+            MemoryUse::add_all(&mut all, answer.await.unwrap_or_default());
         }
         all
     }

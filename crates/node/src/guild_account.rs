@@ -19,7 +19,7 @@ use guildhall_cluster::GuildLoad;
 use guildhall_guild::Guild;
 use guildhall_guild_protocol::{AudienceRule, Event, Payload, Published, RelayMessage};
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId};
-use guildhall_stdx::heap::{Held, Sample};
+use guildhall_stdx::heap::{MemoryUse, Sample};
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Instant};
 
 /// Guilds of a report.
@@ -238,11 +238,11 @@ impl LoadedGuilds<'_> {
     }
 
     /// Memory of the guilds, by field. It reads the `READ_MAX` largest, and as many others.
-    pub(crate) fn memory(&self) -> Vec<Held> {
+    pub(crate) fn memory(&self) -> Vec<MemoryUse> {
         const READ_MAX: usize = 64;
         let loaded = self.hosts.values().filter_map(GuildHost::guild);
         let by_members = loaded.map(|guild| (guild.members_count(), guild)).collect();
-        Held::of_uneven(by_members, READ_MAX, |guild, sample| guild.memory(sample))
+        MemoryUse::of_uneven(by_members, READ_MAX, |guild, sample| guild.memory(sample))
     }
 
     fn totals(&self, guild_id: GuildId) -> Option<report::Guild> {

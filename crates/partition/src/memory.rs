@@ -8,7 +8,7 @@
 
 use crate::{conn::Conn, guilds::RelayEntry, partition::Partition};
 use guildhall_session::SharedLog;
-use guildhall_stdx::heap::{self, Held, Sample};
+use guildhall_stdx::heap::{self, MemoryUse, Sample};
 use std::{rc::Rc, sync::Arc};
 
 /// The largest relays, each of which an estimate reads.
@@ -17,7 +17,7 @@ const RELAYS_MAX: usize = 64;
 impl Partition {
     /// Its memory by field.
     #[must_use]
-    pub fn memory(&self) -> Vec<Held> {
+    pub fn memory(&self) -> Vec<MemoryUse> {
         let core = &self.core;
         let (sessions, conns) = (core.sessions.len(), core.conns.len());
         let tables = core.sessions.index_bytes(Sample::LARGE) + core.timers.heap_bytes();
@@ -30,32 +30,39 @@ impl Partition {
         // All partitions share it.
         let prepared_bytes = cache.cost_bytes() / Arc::strong_count(cache);
         let mut held = vec![
-            Held::new("sessions", core.sessions.heap_bytes(Sample::LARGE, |session| session.heap_bytes()), sessions),
-            Held::new("session_tables", tables, sessions),
-            Held::new(
+            MemoryUse::new(
+                "sessions",
+                core.sessions.heap_bytes(Sample::LARGE, |session| session.heap_bytes()),
+                sessions,
+            ),
+            MemoryUse::new("session_tables", tables, sessions),
+            MemoryUse::new(
                 "replay_buffers",
                 core.sessions.values_bytes(Sample::LARGE, |session| session.replay.heap_bytes(Sample::SMALL)),
                 sessions,
             ),
-            Held::new("connections", core.conns.heap_bytes(Sample::LARGE, |_| 0), conns),
-            Held::new("connection_buffers", core.conns.values_bytes(Sample::LARGE, Conn::buffers_bytes), conns),
-            Held::new("streams", core.conns.values_bytes(Sample::LARGE, Conn::stream_bytes), conns),
-            Held::new("shared_match", shared_match_bytes, 1),
-            Held::new("partition_buffers", shared, 1),
-            Held::new("prepared_cache", prepared_bytes, 1),
+            MemoryUse::new("connections", core.conns.heap_bytes(Sample::LARGE, |_| 0), conns),
+            MemoryUse::new("connection_buffers", core.conns.values_bytes(Sample::LARGE, Conn::buffers_bytes), conns),
+            MemoryUse::new("streams", core.conns.values_bytes(Sample::LARGE, Conn::stream_bytes), conns),
+            MemoryUse::new("shared_match", shared_match_bytes, 1),
+            MemoryUse::new("partition_buffers", shared, 1),
+            MemoryUse::new("prepared_cache", prepared_bytes, 1),
         ];
         let by_sessions = self.relays.iter().map(|entry| (entry.sessions_count(), entry)).collect();
-        Held::add_all(&mut held, Held::of_uneven(by_sessions, RELAYS_MAX, |entry, sample| entry.memory(sample)));
+        MemoryUse::add_all(
+            &mut held,
+            MemoryUse::of_uneven(by_sessions, RELAYS_MAX, |entry, sample| entry.memory(sample)),
+        );
         held
     }
 }
 
 impl RelayEntry {
-    fn memory(&self, sample: Sample) -> [Held; 2] {
+    fn memory(&self, sample: Sample) -> [MemoryUse; 2] {
         let of_log = |log: &Rc<SharedLog>| heap::counted::<SharedLog>() + log.heap_bytes(sample.split(self.logs.len()));
         let logged: usize = self.logs.iter().map(|log| log.entries_count()).sum();
         let relay = size_of::<Self>() + self.relay.heap_bytes(sample) + self.newest.heap_bytes(sample);
-        [Held::new("relays", relay, 1), Held::new("shared_logs", sample.of_vec(&self.logs, of_log), logged)]
+        [MemoryUse::new("relays", relay, 1), MemoryUse::new("shared_logs", sample.of_vec(&self.logs, of_log), logged)]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Heap: estimates of the memory behind a collection, from a sample where it is large.
 //!
-//! Owns        sizes of allocations (`allocated`), `Sample` with one method per kind of collection, and `Held`, an
+//! Owns        sizes of allocations (`allocated`), `Sample` with one method per kind of collection, and `MemoryUse`, an
 //!             owner's part of the memory. `Slots` and `CowMap` have a method each.
 //! Invariants  E1 an estimate reads every element of a collection that is not larger than the sample. Of a larger one
 //!             it reads as many elements as the sample has, evenly spread or in random order. With `Sample::LARGE` that
@@ -21,7 +21,7 @@ use std::{
 
 /// Memory of one owner, such as a field of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryUse {
     /// Name of the owner.
     pub name: &'static str,
     /// Estimated bytes.
@@ -30,7 +30,7 @@ pub struct Held {
     pub elements: u64,
 }
 
-impl Held {
+impl MemoryUse {
     /// An owner with this memory.
     #[must_use]
     pub fn new(name: &'static str, bytes: usize, elements: usize) -> Self {
@@ -290,10 +290,10 @@ pub(crate) mod tests {
         guilds[777] = (500_000, 500_000);
         let truth: usize = guilds.iter().map(|(_, members)| 100 * members).sum();
         let mut read_count = 0;
-        let held = Held::of_uneven(guilds, 64, |members, sample| {
+        let held = MemoryUse::of_uneven(guilds, 64, |members, sample| {
             read_count += 1;
             assert!(sample.max() >= 16 && (*members < 500_000 || sample.max() > 900));
-            [Held::new("members", 100 * members, *members)]
+            [MemoryUse::new("members", 100 * members, *members)]
         });
         assert_eq!((held.len(), read_count), (1, 128));
         assert!(truth.abs_diff(held[0].bytes as usize) <= truth / 10, "{held:?} instead of {truth}");

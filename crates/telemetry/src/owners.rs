@@ -14,7 +14,7 @@ use guildhall_accounting::report::Owner;
 use guildhall_codec::ContextPool;
 use guildhall_guild_protocol::PartitionId;
 use guildhall_partition::Bill;
-use guildhall_stdx::heap::Held;
+use guildhall_stdx::heap::MemoryUse;
 use std::{
     cmp::Reverse,
     sync::{Arc, Mutex, PoisonError},
@@ -45,7 +45,7 @@ impl MemoryOwners {
             .collect();
         for look in looks {
             // A partition that has ended holds nothing.
-            Held::add_all(&mut held, look.await.unwrap_or_default());
+            MemoryUse::add_all(&mut held, look.await.unwrap_or_default());
         }
         let mut owners: Vec<Owner> = held.iter().map(estimated).collect();
         owners.extend(slabs(&metrics.contexts, &metrics.bill));
@@ -59,7 +59,7 @@ impl MemoryOwners {
 
 /// An owner whose memory is estimated from a sample.
 #[must_use]
-pub fn estimated(held: &Held) -> Owner {
+pub fn estimated(held: &MemoryUse) -> Owner {
     Owner { name: held.name.to_owned(), bytes: held.bytes, elements: held.elements, is_exact: false }
 }
 

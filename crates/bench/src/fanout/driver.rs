@@ -15,7 +15,7 @@ use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec, TapSwitch};
 use guildhall_settings::defaults;
-use guildhall_stdx::heap::Held;
+use guildhall_stdx::heap::MemoryUse;
 use guildhall_telemetry::{owners, spare::SpareThread};
 use guildhall_ws_proto::DeflateParams;
 use std::{
@@ -276,7 +276,7 @@ impl Driver {
         let threads = self.partitions.len() + 1;
         self.take_reports(None, |driver| driver.memory.len() == threads)?;
         let mut held = Vec::new();
-        self.memory.iter().for_each(|report| Held::add_all(&mut held, report.held.iter().copied()));
+        self.memory.iter().for_each(|report| MemoryUse::add_all(&mut held, report.held.iter().copied()));
         held.push(self.gate.memory());
         let mut owners: Vec<Owner> = held.iter().map(owners::estimated).collect();
         owners.extend(owners::slabs(&self.contexts, &self.bill));

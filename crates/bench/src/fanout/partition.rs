@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Delivery, Output, OwnData, Partition};
-use guildhall_stdx::{Now, Rng, SlotKey, heap::Held};
+use guildhall_stdx::{Now, Rng, SlotKey, heap::MemoryUse};
 use std::{
     collections::{HashMap, VecDeque},
     ops::Range,
@@ -76,7 +76,7 @@ pub struct Mark {
 /// Memory of a partition by owner, and how long the estimate took.
 #[derive(Clone, Debug)]
 pub struct MemoryReport {
-    pub held: Vec<Held>,
+    pub held: Vec<MemoryUse>,
     pub took: Duration,
 }
 
@@ -271,7 +271,7 @@ impl PartitionThread {
                 let mut held = self.partition.memory();
                 let took = started.elapsed();
                 // The bench's own share: what its clients are known by.
-                held.push(Held::new("bench", self.conns.capacity() * size_of::<SlotKey>(), self.conns.len()));
+                held.push(MemoryUse::new("bench", self.conns.capacity() * size_of::<SlotKey>(), self.conns.len()));
                 self.ends.reports.send(Report::Memory(MemoryReport { held, took }))?;
             }
             ToPartitionThread::End => {

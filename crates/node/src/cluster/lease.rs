@@ -26,7 +26,7 @@ const NODES: &str = "nodes";
 /// Pause before a watch that ended begins again, and between attempts to join again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(200);
 
-struct Held {
+struct LeaseState {
     lease: Lease,
     revision: Revision,
     state: NodeState,
@@ -40,7 +40,7 @@ struct Held {
 /// The node's own lease.
 pub(super) struct Keeper {
     times: LeaseTimes,
-    held: Mutex<Held>,
+    held: Mutex<LeaseState>,
     /// Until when tokens and keys are checked and guilds served, in milliseconds; 0: not before E3.
     usable_until: AtomicU64,
     /// Something is to be written before the next renewal.
@@ -48,7 +48,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +132,7 @@ pub(super) async fn take_number(
             Ok(revision) => {
                 let lease = Lease::new(times, written_at);
                 let usable_until = AtomicU64::new(lease.valid_until().0);
-                let held = Mutex::new(Held {
+                let held = Mutex::new(LeaseState {
                     lease,
                     revision,
                     state: record.state,
