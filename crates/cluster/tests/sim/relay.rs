@@ -12,7 +12,7 @@ pub struct Relay {
     pub id: RelayId,
     pub epoch: u32,
     seq: u64,
-    gap_told_at: Option<Instant>,
+    gap_reported_at: Option<Instant>,
     /// Length of the guild's log as this relay knows it; none before the first snapshot.
     pub len: Option<u64>,
     /// Whether each session is attached.
@@ -30,7 +30,7 @@ pub enum Learned {
 
 impl Relay {
     pub fn new(id: RelayId, epoch: u32, sessions: usize) -> Self {
-        Self { id, epoch, seq: 0, gap_told_at: None, len: None, attached: vec![false; sessions] }
+        Self { id, epoch, seq: 0, gap_reported_at: None, len: None, attached: vec![false; sessions] }
     }
 
     /// The messages with which it begins.
@@ -57,11 +57,11 @@ impl Relay {
         }
         let restarts = matches!(message.message, RelayMessage::Snapshot { .. });
         if !restarts && message.seq != self.seq + 1 {
-            let is_asked = self.gap_told_at.is_some_and(|at| now.ms_since(at) < RESYNC_AGAIN_MS);
-            if message.seq <= self.seq || is_asked {
+            let is_reported = self.gap_reported_at.is_some_and(|at| now.ms_since(at) < RESYNC_AGAIN_MS);
+            if message.seq <= self.seq || is_reported {
                 return Ok((Learned::Nothing, Vec::new()));
             }
-            self.gap_told_at = Some(now);
+            self.gap_reported_at = Some(now);
             return Ok((Learned::Nothing, vec![ToGuild::Resync { relay: self.id, epoch: self.epoch }]));
         }
         self.seq = message.seq;
@@ -70,7 +70,7 @@ impl Relay {
                 let before = self.len;
                 let (len, last) = read_snapshot(&replica);
                 self.len = Some(len);
-                self.gap_told_at = None;
+                self.gap_reported_at = None;
                 if before.is_some() {
                     self.attached.fill(false);
                 }
