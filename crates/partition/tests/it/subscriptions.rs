@@ -237,8 +237,8 @@ fn subscriptions_survive_a_reset_and_missed_changes_are_sent() {
     cluster.run_until_idle();
     cluster.room(relay(0), id(GUILD));
     let dispatches = cluster.dispatches(client);
-    let names: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
-    assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "PRESENCE_UPDATE"]);
+    let received: Vec<&str> = dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect();
+    assert_eq!(received, ["GUILD_DELETE", "GUILD_CREATE", "PRESENCE_UPDATE"]);
     assert_eq!(dispatches[2].d()["status"], "idle");
     types(&mut cluster, &ana());
     shows(&mut cluster, &gob(), Status::Dnd);
