@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-BRRklBxk.js",
+        name: "assets/index-D-ItPvjs.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "cc0522b1857d648a",
-        plain: include_bytes!("assets/index-BRRklBxk.js"),
-        gzip: include_bytes!("assets/index-BRRklBxk.js.gz"),
-        brotli: include_bytes!("assets/index-BRRklBxk.js.br"),
+        tag: "51d2eee68372c1da",
+        plain: include_bytes!("assets/index-D-ItPvjs.js"),
+        gzip: include_bytes!("assets/index-D-ItPvjs.js.gz"),
+        brotli: include_bytes!("assets/index-D-ItPvjs.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "cc884807ecb8d5b3",
+        tag: "b7d761a4efd08c1e",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -474,8 +474,12 @@ export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
     let raw: string | Uint8Array;
     let head: Envelope | null;
     let payload: Payload | null = null;
+    const size = data.length + headerBytes;
+    this.traffic.wireBytes += size;
     try {
-      raw = typeof data === "string" ? data : (this.#decompressor as Decompressor).push(data);
+      const whole = typeof data === "string" ? data : (this.#decompressor as Decompressor).push(data);
+      if (!whole) return;
+      raw = whole;
       // With a listener for every event the body is needed anyway.
       head = this.hasListeners("dispatch") ? null : encoding.scan(raw);
       if (!head) head = payload = encoding.decode(raw);
@@ -489,12 +493,9 @@ export class Client<Own extends object = {}> extends Emitter<AllEvents<Own>> {
     const isReplay = this.#session.isReplaying && name !== "RESUMED";
     const body = (): unknown => (payload ??= encoding.decode(raw)).d;
 
-    const wire = typeof data === "string" ? null : data.length + headerBytes;
-    const isHidden = this.#socket?.hidesWireBytes ?? false;
     this.traffic.messages += 1;
-    this.traffic.wireBytes += wire ?? (data.length + headerBytes);
     if (this.hasListeners("message")) {
-      const wireBytes = isHidden ? null : (wire ?? utf8Bytes(data as string) + headerBytes);
+      const wireBytes = this.#socket?.hidesWireBytes ? null : typeof data === "string" ? utf8Bytes(data) + headerBytes : size;
       (this.emit as Tell)("message", new ReceivedMessage({ op, name, seq, isReplay }, raw, wireBytes, encoding, codec.compression.name, body));
     }
 

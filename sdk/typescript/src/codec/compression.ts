@@ -2,12 +2,18 @@
 
 /**
  * Decompresses the messages of one connection, in order. `push` returns the bytes of the message; they are valid until
- * the next call. It throws if the data is malformed or the message larger than `MESSAGE_BYTES_MAX`.
+ * the next call. It returns null until the message is complete: its end may come in a later WebSocket message. It throws
+ * if the data is malformed or the message larger than `MESSAGE_BYTES_MAX`.
  */
 export interface Decompressor {
-  push(data: Uint8Array): Uint8Array;
+  push(data: Uint8Array): Uint8Array | null;
   /** Releases what it holds. */
   free(): void;
+}
+
+/** Decompresses a stream: `push` returns all that is decompressed so far, wherever messages end (`messages.ts`). */
+export interface StreamDecompressor extends Decompressor {
+  push(data: Uint8Array): Uint8Array;
 }
 
 /** Above anything that a gateway sends: READY for hundreds of guilds has some tens of megabytes. */
@@ -19,15 +25,15 @@ export const ZSTD_WINDOW_LOG_MAX = 23;
 export interface Backend {
   readonly name: string;
   /** Loads what it needs; rejects if the runtime cannot do it. */
-  load(): Promise<(dictionary?: Uint8Array) => Decompressor>;
+  load(): Promise<(dictionary?: Uint8Array) => StreamDecompressor>;
 }
 
 /**
  * The fastest backend that decompresses `sample` correctly: messages of one stream, each complete at its flush. Backends
  * in their order; a later one has to be faster by a tenth. Rejects if none works.
  */
-export async function chooseBackend(backends: readonly Backend[], sample: Sample): Promise<(dictionary?: Uint8Array) => Decompressor> {
-  let best: { create: (dictionary?: Uint8Array) => Decompressor; ms: number } | null = null;
+export async function chooseBackend(backends: readonly Backend[], sample: Sample): Promise<(dictionary?: Uint8Array) => StreamDecompressor> {
+  let best: { create: (dictionary?: Uint8Array) => StreamDecompressor; ms: number } | null = null;
   const reasons: string[] = [];
   for (const backend of backends) {
     try {
@@ -51,7 +57,7 @@ export interface Sample {
 const ROUNDS = 8;
 
 /** Time of the fastest of a few rounds, without the comparison. */
-function test(create: () => Decompressor, sample: Sample): number {
+function test(create: () => StreamDecompressor, sample: Sample): number {
   let best = Infinity;
   for (let round = 0; round < ROUNDS; round += 1) {
     const decompressor = create();

@@ -7,7 +7,7 @@
  */
 
 import * as zlib from "node:zlib";
-import type { Backend, Decompressor } from "./compression.js";
+import type { Backend, StreamDecompressor } from "./compression.js";
 import { MESSAGE_BYTES_MAX, ZSTD_WINDOW_LOG_MAX } from "./compression.js";
 
 /** Handles abort the process if their arguments changed, so a newer Node uses WebAssembly until it was tried. */
@@ -30,7 +30,7 @@ const OUTPUT_BYTES_FIRST = 64 * 1024;
 const OUTPUT_BYTES_KEPT = 1024 * 1024;
 
 /** Writes into one output, which the next message overwrites. */
-class NodeStream implements Decompressor {
+class NodeStream implements StreamDecompressor {
   #handle: Handle;
   #state: Uint32Array;
   #flush: number;

@@ -3,6 +3,7 @@
 import type { Compression } from "./codec.js";
 import { chooseBackend, type Backend } from "./compression.js";
 import { textOf } from "./encoding.js";
+import { zlibMessages, zstdMessages } from "./messages.js";
 import { zlibSample, zstdSample } from "./samples.js";
 
 const FETCH_TIMEOUT_MS = 20_000;
@@ -25,7 +26,10 @@ export function zlibStreamOf(backends: readonly Backend[]): Compression {
   return {
     name: "zlib-stream",
     query: { compress: "zlib-stream" },
-    prepare: async () => chooseBackend(backends, zlibSample()),
+    async prepare() {
+      const create = await chooseBackend(backends, zlibSample());
+      return () => zlibMessages(create());
+    },
   };
 }
 
@@ -36,11 +40,11 @@ export function zstdStreamOf(backends: readonly Backend[], { dictionary }: ZstdO
     query,
     async prepare({ httpUrl, encoding, token }) {
       const create = await chooseBackend(backends, zstdSample());
-      if (dictionary === undefined) return create;
+      if (dictionary === undefined) return () => zstdMessages(create(), encoding);
       const id = dictionary === true ? await newestDictionary(httpUrl, encoding, token) : dictionary;
       const bytes = await fetchDictionary(httpUrl, id);
       query["dict"] = id;
-      return () => create(bytes);
+      return () => zstdMessages(create(bytes), encoding);
     },
   };
 }

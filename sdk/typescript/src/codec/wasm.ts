@@ -4,7 +4,7 @@
  * Limits  memory of an instance is freed with the instance, that is with its connection. It grows to the largest message.
  */
 
-import type { Backend, Decompressor } from "./compression.js";
+import type { Backend, StreamDecompressor } from "./compression.js";
 import { WASM, WASM_BYTES } from "./wasmBinary.js";
 
 interface Exports {
@@ -36,7 +36,7 @@ async function compile(): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes);
 }
 
-class WasmStream implements Decompressor {
+class WasmStream implements StreamDecompressor {
   #exports: Exports | null;
   #push: (size: number) => number;
   #input: number;

@@ -17,7 +17,6 @@ const HANDSHAKE_MS = 20_000;
 const LINGER_MS = 2_000;
 const ACCEPT_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
-const EMPTY = Buffer.alloc(0);
 
 /** A frame of a client: masked. */
 function frame(opcode: number, payload: Uint8Array): Buffer {
@@ -41,7 +40,10 @@ function frame(opcode: number, payload: Uint8Array): Buffer {
 
 /** Cuts the peer's bytes into messages. */
 class Reader {
-  #held: Buffer = EMPTY;
+  /** The begin of a frame, and the bytes that it, or its header, lacks. */
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #missing = 0;
   #parts: Buffer[] = [];
   #partsBytes = 0;
   #isFragmented = false;
@@ -56,28 +58,55 @@ class Reader {
 
   /** The close code for a peer that broke the protocol; null if all is well. */
   push(bytes: Buffer): number | null {
-    let data = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes]);
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.#heldBytes === 0) return this.#read(at === 0 ? bytes : bytes.subarray(at));
+      const part = bytes.subarray(at, at + this.#missing);
+      this.#hold(part);
+      at += part.length;
+      this.#missing -= part.length;
+      if (this.#missing > 0) return null;
+      const frame = Buffer.concat(this.#held, this.#heldBytes);
+      this.#held = [];
+      this.#heldBytes = 0;
+      const fault = this.#read(frame);
+      if (fault !== null) return fault;
+    }
+    return null;
+  }
+
+  #hold(part: Buffer): void {
+    this.#held.push(part);
+    this.#heldBytes += part.length;
+  }
+
+  /** Reads whole frames, and holds what is left. */
+  #read(data: Buffer): number | null {
     let at = 0;
     for (;;) {
       const left = data.length - at;
-      if (left < 2) break;
+      this.#missing = 2 - left;
+      if (this.#missing > 0) break;
       const first = data[at] as number;
       const second = data[at + 1] as number;
       if (first & 0x70 || second & 0x80) return 1002;
       let size = second & 0x7f;
       let head = 2;
       if (size === 126) {
-        if (left < 4) break;
+        this.#missing = 4 - left;
+        if (this.#missing > 0) break;
         size = data.readUInt16BE(at + 2);
         head = 4;
       } else if (size === 127) {
-        if (left < 10) break;
+        this.#missing = 10 - left;
+        if (this.#missing > 0) break;
         if (data.readUInt32BE(at + 2) !== 0) return 1009;
         size = data.readUInt32BE(at + 6);
         head = 10;
       }
       if (size + this.#partsBytes > MESSAGE_BYTES_MAX) return 1009;
-      if (left < head + size) break;
+      this.#missing = head + size - left;
+      if (this.#missing > 0) break;
       const payload = data.subarray(at + head, at + head + size);
       at += head + size;
       const opcode = first & 0x0f;
@@ -105,7 +134,7 @@ class Reader {
       }
     }
     // A copy, because the socket's buffer is much larger than what is left of it.
-    this.#held = at === data.length ? EMPTY : at === 0 ? data : Buffer.from(data.subarray(at));
+    if (at < data.length) this.#hold(at === 0 ? data : Buffer.from(data.subarray(at)));
     return null;
   }
 }

@@ -3,8 +3,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, test } from "node:test";
 import * as zlib from "node:zlib";
-import { chooseBackend, type Backend, type Decompressor } from "../../src/codec/compression.js";
+import { chooseBackend, type Backend, type StreamDecompressor } from "../../src/codec/compression.js";
 import { zlibNode, zstdNode } from "../../src/codec/nodeZlib.js";
+import { zlibMessages, zstdMessages } from "../../src/codec/messages.js";
 import { zlibSample, zstdSample } from "../../src/codec/samples.js";
 import { zstdStreamOf } from "../../src/codec/streams.js";
 import { zlibWasm, zstdWasm } from "../../src/codec/wasm.js";
@@ -104,8 +105,81 @@ describe("zstd in WebAssembly", () => {
   });
 });
 
+/** A stream of zstd, one frame of raw blocks of at most `blockBytes`: one piece per message. */
+function rawZstd(messages: readonly Uint8Array[], blockBytes: number): Uint8Array[] {
+  return messages.map((message, index) => {
+    const parts: Uint8Array[] = index === 0 ? [Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58)] : [];
+    for (let at = 0; at < message.length; at += blockBytes) {
+      const block = message.subarray(at, at + blockBytes);
+      parts.push(Uint8Array.of((block.length << 3) & 0xff, block.length >> 5, block.length >> 13), block);
+    }
+    return new Uint8Array(Buffer.concat(parts));
+  });
+}
+
+describe("a message in two WebSocket messages", () => {
+  const texts = ['{"t":"FIRST","s":1,"op":0,"d":[]}', `{"t":"LONG","s":2,"op":0,"d":["${"long ".repeat(40)}"]}`, '{"t":"LAST","s":3,"op":0,"d":null}'];
+  const bytes = texts.map((text) => new TextEncoder().encode(text));
+  const kinds = [
+    ["zlib", () => deflated(bytes), async () => zlibMessages((await zlibWasm.load())())],
+    ["zlib of Node", () => deflated(bytes), async () => zlibMessages((await zlibNode.load())())],
+    ["zstd, a block per message", () => Promise.resolve(rawZstd(bytes, 1000)), async () => zstdMessages((await zstdWasm.load())(), "json")],
+    ["zstd, many blocks per message", () => Promise.resolve(rawZstd(bytes, 16)), async () => zstdMessages((await zstdWasm.load())(), "json")],
+    ["zstd, ETF", () => Promise.resolve(rawZstd(bytes, 1000)), async () => zstdMessages((await zstdWasm.load())(), "etf")],
+  ] as const;
+  const textOf = (message: Uint8Array | null): string | null => message && Buffer.from(message).toString();
+
+  for (const [name, pieces, messages] of kinds) {
+    test(`${name}: it is complete with its last byte, wherever it is split`, async () => {
+      const all = await pieces();
+      for (const [split, piece] of all.entries()) {
+        for (let at = 1; at < piece.length; at += 1) {
+          const decompressor = await messages();
+          for (const [index, other] of all.entries()) {
+            if (index === split) {
+              assert.equal(textOf(decompressor.push(piece.subarray(0, at))), null, `message ${split}, split at ${at}`);
+              assert.equal(textOf(decompressor.push(piece.subarray(at))), texts[index], `message ${split}, split at ${at}`);
+            } else {
+              assert.equal(textOf(decompressor.push(other)), texts[index]);
+            }
+          }
+          decompressor.free();
+        }
+      }
+    });
+
+    test(`${name}: each byte may come alone`, async () => {
+      const decompressor = await messages();
+      const got: (string | null)[] = [];
+      for (const piece of await pieces()) for (const byte of piece) got.push(textOf(decompressor.push(Uint8Array.of(byte))));
+      assert.deepEqual(got.filter((text) => text !== null), texts);
+    });
+  }
+
+  test("a frame with a checksum, a skippable frame and a second frame", async () => {
+    const decompressor = zstdMessages((await zstdWasm.load())(), "json");
+    const message = new TextEncoder().encode('{"op":11}');
+    const last = Uint8Array.of((message.length << 3) | 1, 0, 0);
+    const skippable = Uint8Array.of(0x53, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9);
+    const frame = Buffer.concat([Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, 0x20, message.length), last, message]);
+    assert.equal(textOf(decompressor.push(Buffer.concat([frame, skippable.subarray(0, 9)]))), null);
+    assert.equal(textOf(decompressor.push(skippable.subarray(9))), '{"op":11}');
+    assert.equal(textOf(decompressor.push(frame)), '{"op":11}');
+  });
+
+  test("what never ends has a limit", async () => {
+    const decompressor = zstdMessages((await zstdWasm.load())(), "json");
+    // Blocks of 128 KiB of one byte that is no brace.
+    const block = Uint8Array.of(0x02, 0x00, 0x10, 0x61);
+    decompressor.push(Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58));
+    assert.throws(() => {
+      for (let count = 0; count <= 512; count += 1) decompressor.push(block);
+    }, /too large/);
+  });
+});
+
 describe("the choice", () => {
-  const fake = (name: string, push: Decompressor["push"]): Backend => ({ name, load: () => Promise.resolve(() => ({ push, free() {} })) });
+  const fake = (name: string, push: StreamDecompressor["push"]): Backend => ({ name, load: () => Promise.resolve(() => ({ push, free() {} })) });
 
   test("a backend that is wrong is not taken", async () => {
     const wrong = fake("wrong", (data) => data);
