@@ -205,7 +205,7 @@ pub const TRACE_ONE_IN: u32 = 1_000;
 /// People notice.
 pub const TRACE_SLOW_MS: u32 = 1_000;
 
-/// Below it, clients notice a relay that stands still as early as the node.
+/// Below it, clients notice a relay that does not deliver as early as the node.
 pub const CANARY_MEMBERS_MIN: u32 = 1_000;
 /// One event per relay; a relay that does not deliver is found within half a minute.
 pub const CANARY_INTERVAL_S: u32 = 10;

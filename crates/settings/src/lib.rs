@@ -80,7 +80,7 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A flag that stands for `setting`.
+    /// A flag that sets `setting`.
     #[must_use]
     pub fn new(name: &str, setting: &str, value: impl Into<String>) -> Self {
         Self { name: name.to_owned(), setting: setting.to_owned(), value: value.into() }
@@ -120,7 +120,7 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// One line for each thing that is wrong.
+    /// One line for each problem.
     #[error("{}", join(.0))]
     Invalid(Vec<Problem>),
 }

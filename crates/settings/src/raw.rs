@@ -58,7 +58,7 @@ pub(super) enum Scalar {
     /// A text. Untyped: from the environment or a flag, where a number is written as text too.
     Text {
         text: String,
-        /// May stand for a number.
+        /// A number may be read from it.
         untyped: bool,
     },
     /// A number of the file.

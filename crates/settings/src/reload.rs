@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn l2_what_differs_is_told_until_it_holds() {
+    fn l2_a_changed_setting_is_reported_until_it_is_in_force() {
         let before = loaded(&[]);
         let after = loaded(&[
             ("limits.inbound_per_minute_max", "60"),
@@ -72,24 +72,24 @@ mod tests {
             ("limits.rest_rate_percent", "7"),
             ("limits.temporary_away_ms", "7"),
         ]);
-        let told = |changes: &[Change]| -> Vec<(String, bool)> {
+        let reported = |changes: &[Change]| -> Vec<(String, bool)> {
             changes.iter().map(|change| (change.setting.clone(), change.is_live)).collect()
         };
         let restart = ["server.partitions", "limits.temporary_away_ms", "limits.rest_rate_percent"];
         let restart = restart.map(|setting| (setting.to_owned(), false));
         let live = ("limits.inbound_per_minute_max".to_owned(), true);
         let [partitions, away, rate] = restart.clone();
-        assert_eq!(told(&changes(&before, &after)), [partitions, live, away, rate]);
+        assert_eq!(reported(&changes(&before, &after)), [partitions, live, away, rate]);
         let merged = merged(&before, &after);
         assert_eq!(merged.config.limits.inbound_per_minute_max, 60);
         assert_eq!((merged.config.server.partitions, merged.config.limits.rest_rate_percent), (0, 100));
         let away_ms = |loaded: &Loaded| loaded.config.limits.temporary_away_ms;
         assert_eq!(away_ms(&merged), away_ms(&before), "a neighbour of live settings that is not live");
-        assert_eq!(told(&changes(&merged, &after)), restart, "a setting that needs a restart is logged again");
+        assert_eq!(reported(&changes(&merged, &after)), restart, "a setting that needs a restart is logged again");
     }
 
     #[test]
-    fn l3_a_secret_that_differs_is_told_and_not_shown() {
+    fn l3_a_changed_secret_is_reported_without_its_value() {
         let key = |c: &str| c.repeat(40);
         let secrets = [
             ("auth.jwt_secret", key("a"), key("b")),
@@ -118,10 +118,10 @@ mod tests {
         let url = |password: &str, host: &str| {
             loaded(&[("store.url", &format!("postgres://ana:{password}@{host}/guildhall"))])
         };
-        let told = changes(&url("hunter1", "db"), &url("hunter2", "other"));
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].to, "\"postgres://ana:(hidden)@other/guildhall\"");
-        let told = changes(&loaded(&[]), &url("hunter1", "db"));
-        assert_eq!((told.len(), told[0].from.as_str()), (1, "not set"));
+        let reported = changes(&url("hunter1", "db"), &url("hunter2", "other"));
+        assert_eq!(reported.len(), 1);
+        assert_eq!(reported[0].to, "\"postgres://ana:(hidden)@other/guildhall\"");
+        let reported = changes(&loaded(&[]), &url("hunter1", "db"));
+        assert_eq!((reported.len(), reported[0].from.as_str()), (1, "not set"));
     }
 }

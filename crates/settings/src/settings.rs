@@ -146,7 +146,7 @@ settings! {
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
         /// Maximum number of sockets, REST included; past it 503. REST has at most half of them, the gateway at most
         /// seven eighths, and a quarter is reserved for the gateway. The node uses fewer if the system allows too few
-        /// open files; the log says how many.
+        /// open files, and logs how many.
         connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX, live;
         /// A second address and port, for `/healthz`, `/readyz` and `/metrics` alone, without TLS: "127.0.0.1:9091". No
         /// proxy for clients may forward to it. Not set: none.
@@ -157,7 +157,7 @@ settings! {
         /// A chat client for browsers at `/chat/`. "on": people log in with a user token; "demo": each visitor may also
         /// get a new account, which only `guildhall demo` can create; "off": the node does not serve it.
         chat: ChatMode => defaults::CHAT;
-        /// Where people of the chat page log in: the page links to it, and takes the token that it gives back
+        /// Where people of the chat page log in: the page links to it, and it redirects back with a token
         /// (docs/chat.md). Not set: people paste a token. https://, or http:// of this machine.
         chat_sign_on_url: Option<HttpUrl>, UrlRule::Authenticated => None;
         /// The operator's page at `/dashboard/`, to which a key of the backend API logs in. "on": the node serves it;
@@ -206,7 +206,7 @@ settings! {
         /// Largest window of client messages, 2^n bytes, for clients that support the parameter.
         client_window_bits: u16, 8..=15 => defaults::DEFLATE_WINDOW_BITS;
     }
-    /// Limits of clients. Past a limit the node refuses the client or asks it to retry; the node itself continues.
+    /// Limits of clients. Past a limit the node refuses the client or has it retry; the node itself continues.
     limits: LimitsConfig {
         /// Time until a connection must have sent IDENTIFY or RESUME, milliseconds (close code 4003).
         identify_deadline_ms: u32, 1000..=600_000 => defaults::IDENTIFY_DEADLINE_MS, live;
@@ -367,8 +367,8 @@ settings! {
         /// Memory that this process may use, bytes. Not set: the limit of its container, or the machine's memory.
         memory_bytes_max: Option<u64>, 16_777_216..=1_125_899_906_842_624 => None;
         /// Larger windows and tables (each one step up) for new zstd-stream connections. "auto": while memory is
-        /// available; "off": never. When memory becomes scarce, the node asks clients with larger contexts to
-        /// reconnect, a few at a time.
+        /// available; "off": never. When memory becomes scarce, the node has clients with larger contexts reconnect, a
+        /// few at a time.
         upgrades: Upgrades => defaults::UPGRADES;
         /// Share of this node's memory up to which contexts are upgraded, percent. Upgrades stop at 90 % of that; past
         /// 95 % of it they are reclaimed.
@@ -384,7 +384,7 @@ settings! {
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
         /// The database. "sqlite:DIR": the file guildhall.db in DIR. "postgres://user:password@host:5432/name": a
         /// PostgreSQL database, of one node or of all nodes of a cluster; servers on other machines need a certificate,
-        /// unless `?sslmode=` says otherwise. Not set: SQLite in `dir`.
+        /// unless `?sslmode=` has another rule. Not set: SQLite in `dir`.
         url: Option<StoreUrl> => None;
         /// Of SQLite. "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
@@ -496,7 +496,7 @@ settings! {
         /// Claim of such a token with the account's id. Not set: `sub`.
         jwt_subject_claim: Option<Text> => None;
         /// Meaning of that claim. "id": the account's id. "external-id": the external id (also if it has digits only)
-        /// that a backend gave the account by /v1. A token then stands for the account that has the external id when
+        /// that a backend gave the account by /v1. A token then belongs to the account that has the external id when
         /// the token is checked.
         jwt_subject_kind: SubjectIs => defaults::SUBJECT_KIND;
         /// "on": the node creates an account at the first valid token of its subject. A subject of digits is
@@ -550,7 +550,8 @@ settings! {
         /// Base URL of an OTLP collector that speaks HTTP, like "http://localhost:4318"; the node posts to `/v1/traces`
         /// below it. Not set: no traces.
         endpoint: Option<HttpUrl>, UrlRule::Base => None;
-        /// One of this many requests is traced. 0: only slow requests, and those whose `traceparent` says so.
+        /// One of this many requests is traced. 0: only slow requests, and those whose `traceparent` has
+        /// the flag "sampled".
         sample_one_in: u32, 0..=1_000_000_000 => defaults::TRACE_ONE_IN;
         /// A request is also exported if it took this long until the last socket of its events, milliseconds. Then
         /// every request collects its spans, some microseconds each. 0: none is.

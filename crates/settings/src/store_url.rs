@@ -205,8 +205,8 @@ mod tests {
             assert!(!shown.contains("hunter2"), "{shown}");
         }
         for wrong in ["mysql://ana:hunter2@db/x", "hunter2"] {
-            let told = StoreUrl::parse(wrong).unwrap_err();
-            assert!(!told.contains("hunter2"), "{told}");
+            let error = StoreUrl::parse(wrong).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
         }
         let check = |url: &str, expected: &str| assert_eq!(StoreUrl::parse(url).unwrap().to_string(), expected);
         let url = "postgres://ana:a%40b:c@db.example.net:6432/guildhall?sslmode=require";

@@ -151,9 +151,10 @@ fn settings_of_codecs() {
     let negative = [("GUILDHALL__CODEC__ZSTD_LEVEL", "-3"), ("GUILDHALL__CODEC__MEMORY_BYTES_MAX", "68_719_476_736")];
     let loaded = load(&sources("", &negative, &[])).unwrap();
     assert_eq!((loaded.config.codec.zstd_level, loaded.config.codec.memory_bytes_max), (-3, Some(64 << 30)));
-    let told = problems(&sources("[codec]\nzstd_window_log = 28\nzlib_window_bits = 8\nupgrades = \"on\"\n", &[], &[]));
+    let found =
+        problems(&sources("[codec]\nzstd_window_log = 28\nzlib_window_bits = 8\nupgrades = \"on\"\n", &[], &[]));
     assert_eq!(
-        told,
+        found,
         [
             "guildhall.toml:3: codec.zlib_window_bits cannot be 8: expected a whole number from 9 to 15",
             "guildhall.toml:2: codec.zstd_window_log cannot be 28: expected a whole number from 10 to 27",

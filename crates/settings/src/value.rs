@@ -18,7 +18,7 @@ pub(super) trait Value: Sized + PartialEq {
     fn read(raw: &Scalar, rule: &Self::Rule) -> Option<Self>;
     /// Description of allowed values, to follow "expected".
     fn expected(rule: &Self::Rule) -> String;
-    /// Why a value is not valid, where that says more than [`Value::expected`]. No part of a secret is in it.
+    /// Why a value is not valid, where that is more precise than [`Value::expected`]. No part of a secret is in it.
     fn fault(_raw: &Scalar) -> Option<String> {
         None
     }
