@@ -4,7 +4,7 @@
 //! Invariants  U2 memory is counted as the system measures it for all its users, not as requested. (traps.md 6) U3 the
 //!             share changes slowly; after a lack of room it stays at none for a while.
 //! Limits      the budget: a share of the memory that the node may use. Past it (base contexts alone may reach it) no
-//!             connection gets a larger context, and the node asks those with one to reconnect, a few at a time.
+//!             connection gets a larger context, and the node has those with one reconnect, a few at a time.
 //! Not here    reading memory (`guildhall::memory`), the gate that applies a decision (`guildhall_codec::UpgradeGate`,
 //!             U1).
 //! Spec        docs/adr/0016.
@@ -12,7 +12,7 @@
 //! The budget minus all other use is the room. Three quarters of it may go to larger contexts; a quarter is reserved
 //! for growth, because connections that get a larger context at night still have it during the day. As upgrades fill
 //! their part, their share of new connections falls from all to none. If memory still comes close to the budget, the
-//! node asks connections with larger contexts to reconnect: they resume without loss, and get a smaller one.
+//! node has connections with larger contexts reconnect: they resume without loss, and get a smaller one.
 #![forbid(unsafe_code)]
 
 use guildhall_stdx::Instant;
@@ -26,15 +26,15 @@ const RECLAIM_PERCENT: u64 = 95;
 const RECLAIMED_PERCENT: u64 = 92;
 /// Of what larger contexts may take, where the share begins to fall.
 const FULL_SHARE_PERCENT: u64 = 90;
-/// Of the budget, what the share takes at least to fall from all to none: as much as a reading may be off. Were it
-/// less, each reading's noise would ask for all or for none.
+/// Of the budget, the least range over which the share falls from all to none: the error of a reading. Over a smaller
+/// range, the noise of each reading would switch between all and none.
 const RAMP_MIN_PERCENT: u64 = 2;
 /// Of the budget, room that is too little to begin with.
 const ROOM_MIN_PERCENT: u64 = 1;
 /// The share follows what is wanted in about this time, so that noise in a reading does not move it. It need not be
 /// faster: what larger contexts may hold is exact at every moment.
 const SHARE_MS: u64 = 120_000;
-/// When there was no room, nobody gets a larger context for so long (U3).
+/// After a lack of room, no connection gets a larger context for this time (U3).
 const HOLD_MS: u64 = 600_000;
 /// Interval and share of reclaims: clients need time to leave, and their resumes are work.
 const RECLAIM_EVERY_MS: u64 = 10_000;
@@ -48,7 +48,7 @@ pub struct UpgradeConfig {
 }
 
 impl Default for UpgradeConfig {
-    /// A fifth is left for what nobody foresees.
+    /// A fifth is left for other uses of memory.
     fn default() -> Self {
         Self { memory_percent: 80 }
     }
@@ -70,7 +70,7 @@ pub struct Reading {
 /// State of the loop, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BudgetState {
-    /// Memory could not be measured: nobody gets more.
+    /// Memory could not be measured: no connection gets a larger context.
     #[default]
     Blind,
     /// There is room for larger contexts.
@@ -90,7 +90,7 @@ pub struct Decision {
     pub share_permille: u32,
     /// What larger contexts may hold beyond what they would hold otherwise.
     pub extra_bytes_max: u64,
-    /// Number of connections with larger contexts to ask to reconnect.
+    /// Number of connections with larger contexts that are to reconnect.
     pub reclaim_count: u64,
     /// State of the controller.
     pub state: BudgetState,
@@ -122,14 +122,14 @@ pub struct UpgradeLoop {
 }
 
 impl UpgradeLoop {
-    /// Nobody gets a larger context before the first reading.
+    /// No connection gets a larger context before the first reading.
     #[must_use]
     pub fn new(config: UpgradeConfig) -> Self {
         let (held_until, may_reclaim_at) = (Instant(0), Instant(0));
         Self { config, share_ppm: 0, decided_at: None, held_until, may_reclaim_at, reclaimed_total: 0 }
     }
 
-    /// Number of connections asked to reconnect.
+    /// Number of connections that the controller had reconnect.
     #[must_use]
     pub fn reclaimed_total(&self) -> u64 {
         self.reclaimed_total

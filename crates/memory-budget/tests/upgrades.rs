@@ -182,7 +182,7 @@ fn with_room_everybody_gets_one_after_some_minutes() {
 }
 
 #[test]
-fn without_a_reading_nobody_gets_one() {
+fn without_a_reading_no_connection_is_upgraded() {
     let mut node = Node::new();
     for _ in 0..240 {
         node.tick_measured();
@@ -201,7 +201,7 @@ fn memory_counts_that_is_resident_whoever_holds_it() {
     let mut node = Node::new();
     node.connect(15_000);
     node.tick_measured();
-    // Everybody leaves, but an allocator holds on to the memory: the account says there is room, the system does not.
+    // All clients disconnect, but the allocator keeps the memory: by the account there is room, by the system none.
     let held = node.used_bytes();
     let mut rng = Rng::new(1);
     node.disconnect(&mut rng, 14_000);
@@ -232,7 +232,7 @@ fn larger_contexts_give_way_to_connections() {
     node.connect(5_000);
     let most = node.upgraded.len();
     assert!(most > 4_000, "{most}");
-    // The day comes, and nobody leaves.
+    // Morning: more clients connect, and none disconnects.
     let budget = node.decision.budget_bytes;
     while node.base_bytes() < budget * 94 / 100 {
         node.connect(40);
