@@ -1,8 +1,8 @@
 //! Chat files: real conversations, one JSON object a line.
 //!
 //! Owns        the format `{"conversation","turn","speaker","text"}` (other keys are ignored) and its errors.
-//! Doors       `ChatFile::check_and_open` reads a whole file once, before anybody connects, then streams it over and
-//!             over.
+//! Doors       `ChatFile::check_and_open` reads a whole file once, before clients connect, then streams it in a
+//!             loop.
 //! Limits      a line has at most `LINE_BYTES_MAX` bytes; a conversation is handed out in pieces of at most
 //!             `TURNS_MAX` turns; of a text, the first 2000 characters are kept. Memory does not grow with the file.
 
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Far above what anybody writes: a longer line means that it is another kind of file.
+/// Far above any message: a longer line means that the file has another format.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Pieces in which a long conversation comes.
 pub(super) const TURNS_MAX: usize = 500;
@@ -182,7 +182,7 @@ impl<R: BufRead> Lines<R> {
 
     fn parse(&self) -> Result<Line, ChatError> {
         let mut line: Line = serde_json::from_slice(self.buffer.trim_ascii()).map_err(|error| {
-            // The error counts lines within this one: only its column says something.
+            // The error counts lines within this one, so only its column is useful.
             let text = error.to_string();
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
             self.malformed(format!("column {}: {text}", error.column()))
@@ -244,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_name_the_line() {
         let check = |bad: &str, expected: &str| {
             let file = file(&(line("a", 0, "x", "fine") + "\n" + bad));
-            let told = check(file.path()).unwrap_err().to_string();
-            let told = told.strip_prefix(&file.path().display().to_string()).unwrap();
-            assert!(told.starts_with(":3: ") && told.contains(expected), "{bad:?} gave {told:?}");
+            let message = check(file.path()).unwrap_err().to_string();
+            let message = message.strip_prefix(&file.path().display().to_string()).unwrap();
+            assert!(message.starts_with(":3: ") && message.contains(expected), "{bad:?} gave {message:?}");
         };
         check("hello", "column 1: expected value");
         check("[1,2]", "expected");

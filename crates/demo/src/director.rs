@@ -1,14 +1,14 @@
 //! Director: chooses the next actions of simulated members.
 //!
 //! Owns        `Director`, which knows the channels and their permitted speakers, decides, and receives the results.
-//! Invariants  D1 lines of a channel come one after the other: while somebody types, the others wait. (test `d1_*`)
-//! Limits      `CAST_MAX` people talk.
+//! Invariants  D1 a channel has one message in progress: while a member types, the others wait. (test `d1_*`)
+//! Limits      `CAST_MAX` members write.
 //! Not here    time and execution: `talk`. Content: `scene`.
 
 use super::{
     names::one_of,
     plan::presence,
-    scene::{Line, Said, Scene, Words},
+    scene::{Line, Posted, Scene, Words},
     wall_clock,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
@@ -25,21 +25,21 @@ use std::{
 
 /// A reader cannot distinguish more voices, and each costs a permission check per channel and refresh.
 const CAST_MAX: usize = 2000;
-/// Above it nobody shows that they type, and above the other nobody is waited for while they do.
+/// Above the first rate members send no TYPING_START; above the second they do not wait for one who types.
 const TYPING_RATE_MAX: f64 = 20.0;
 const PATIENT_RATE_MAX: f64 = 2.0;
 /// How many sit in voice at least, and at most.
 const IN_VOICE: std::ops::Range<usize> = 2..24;
 const REACTIONS: &[&str] = &["👍", "😂", "❤️", "🔥", "👀", "🎉", "😮", "💯"];
 
-/// What somebody does.
+/// Action of a member.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Type { channel_id: ChannelId, user_id: UserId },
     Say { channel_id: ChannelId, line: Line, reply_to: Option<MessageId> },
     React { channel_id: ChannelId, message_id: MessageId, user_id: UserId, emoji: ReactionEmoji },
-    Edit { channel_id: ChannelId, said: Said, content: String },
-    Delete { channel_id: ChannelId, said: Said },
+    Edit { channel_id: ChannelId, posted: Posted, content: String },
+    Delete { channel_id: ChannelId, posted: Posted },
     Show { user_id: UserId, presence: Option<Arc<Presence>> },
     Voice { user_id: UserId, channel_id: Option<ChannelId> },
 }
@@ -47,7 +47,7 @@ pub(super) enum Act {
 /// Result of an action.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Said { channel_id: ChannelId, said: Said, content: String },
+    Posted { channel_id: ChannelId, posted: Posted, content: String },
     Deleted { channel_id: ChannelId, message_id: MessageId },
     Done,
     Refused(Refusal),
@@ -141,7 +141,7 @@ impl Director {
         Ok(())
     }
 
-    /// The next message, perhaps after some typing; nothing when nobody may speak anywhere.
+    /// The next message, perhaps after some typing; nothing if no member may write in any channel.
     pub fn next_line(&mut self) -> Vec<Plan> {
         let free = self.scenes.iter().filter(|scene| !scene.is_busy).count();
         let total: f64 = self.scenes.iter().filter(|scene| !scene.is_busy).map(|scene| scene.weight).sum();
@@ -159,10 +159,10 @@ impl Director {
             (true, true) => scene.newest_of_others(line.author),
             (true, false) => scene.recent_of_others(&mut self.rng, line.author),
         };
-        // Some fifteen characters a second, and nobody waits for the novelist.
+        // Some fifteen characters a second, bounded for long messages.
         let typing_ms = (400 + line.text.chars().count() as u64 * 60).min(4000);
         let say = Act::Say { channel_id, line, reply_to };
-        // Nobody writes while they are offline.
+        // A member who writes is online.
         let mut plans = Vec::with_capacity(3);
         if self.online.insert(user_id) {
             let presence = Some(Arc::new(presence(&mut self.rng, wall_clock())));
@@ -188,7 +188,7 @@ impl Director {
         }
     }
 
-    /// Somebody comes, goes, or does something else.
+    /// Another action of a random member: going online or offline, for instance.
     pub fn next_ambient(&mut self) -> Option<Act> {
         let user_id = *self.rng.pick(&self.cast)?;
         if self.rng.chance(0.3) {
@@ -223,19 +223,19 @@ impl Director {
     }
 
     /// Follow-ups of a message: reactions, an edit, a deletion.
-    pub fn handle_said(&mut self, channel_id: ChannelId, said: &Said, content: &str) -> Vec<Plan> {
+    pub fn handle_posted(&mut self, channel_id: ChannelId, posted: &Posted, content: &str) -> Vec<Plan> {
         let Some(scene) = self.scenes.iter_mut().find(|scene| scene.channel_id == channel_id) else {
             return Vec::new();
         };
-        scene.note(said.clone());
+        scene.note(posted.clone());
         let rng = &mut self.rng;
         let mut plans = Vec::new();
         if rng.chance(0.12) {
             let emoji = ReactionEmoji { id: None, name: one_of(rng, REACTIONS).to_owned() };
             for _ in 0..1 + rng.below(4) {
-                let Some(user_id) = scene.somebody(rng) else { break };
+                let Some(user_id) = scene.random_speaker(rng) else { break };
                 let after = Duration::from_millis(500 + rng.below(9000));
-                let message_id = said.message_id;
+                let message_id = posted.message_id;
                 plans.push(Plan { after, act: Act::React { channel_id, message_id, user_id, emoji: emoji.clone() } });
             }
         }
@@ -245,9 +245,9 @@ impl Director {
             _ if scene.is_recorded() => {}
             0..=2 => {
                 let content = corrected(rng, content);
-                plans.push(Plan { after: later, act: Act::Edit { channel_id, said: said.clone(), content } });
+                plans.push(Plan { after: later, act: Act::Edit { channel_id, posted: posted.clone(), content } });
             }
-            3 => plans.push(Plan { after: later, act: Act::Delete { channel_id, said: said.clone() } }),
+            3 => plans.push(Plan { after: later, act: Act::Delete { channel_id, posted: posted.clone() } }),
             _ => {}
         }
         plans
@@ -291,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn d1_nobody_speaks_into_somebody_else_s_typing() {
+    fn d1_members_wait_while_another_types() {
         let mut director = director(1.0, 3);
         let mut typing: Vec<ChannelId> = Vec::new();
         for step in 0..500 {
-            // Every now and then somebody is done.
+            // Every third step one message is sent.
             if step % 3 == 0 && !typing.is_empty() {
                 director.handle_launched(typing.remove(0));
             }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_place_waits_for_nobody() {
+    fn a_high_rate_does_not_wait_for_typing() {
         for rate in [5.0, 500.0] {
             let mut director = director(rate, 2);
             let plans: Vec<Plan> = (0..300).flat_map(|_| director.next_line()).collect();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_while_offline() {
+    fn members_who_write_are_online() {
         let mut director = director(5.0, 1);
         let mut online = director.online.clone();
         let mut came = 0;

@@ -3,7 +3,7 @@
 //! Owns        seeding (`plan`, `second`, `seed`), the file for tools (`manifest`), and simulated members (`talk`,
 //!             `scene`, `text`, `chat`).
 //! Doors       `Previous::take` before `Demo::start`, then `Demo::talk`.
-//! Invariants  D1 `Demo::start` returns once the community, everybody's presence and `demo.json` are there; the caller
+//! Invariants  D1 `Demo::start` returns once the community, all presences and `demo.json` are there; the caller
 //!             reports ready after that. D2 simulated members act through the node's commands, as clients do: nothing
 //!             here knows relays or sockets.
 //! Not here    the arguments, the node and its end: the command `demo` of `guildhall`.
@@ -203,7 +203,7 @@ fn summary(plan: &Plan, options: &DemoOptions) -> String {
         None => "invented talk".to_owned(),
     };
     let (name, members, rate) = (&plan.guild.name, plan.people.len() + 2, options.rate);
-    let talk = if rate > 0.0 { format!("{rate} messages a second, {words}") } else { "nobody talks".to_owned() };
+    let talk = if rate > 0.0 { format!("{rate} messages a second, {words}") } else { "no messages".to_owned() };
     let second = (&plan.second.guild.name, plan.second.people.len() + 1);
     let online = plan.presences.len();
     format!("“{name}”: {members} members, {online} online; “{}”: {} members; {talk}", second.0, second.1)

@@ -1,7 +1,7 @@
 //! Manifest: `demo.json`, where tools find the demo.
 //!
-//! Invariants  M1 only its owner can read it: it holds tokens. M2 it appears whole, and only once what it says is true:
-//!             a stale one is taken away at the start. (tests `m*_*`)
+//! Invariants  M1 only its owner can read it: it holds tokens. M2 it appears whole, and only once its contents are
+//!             true: a stale one is removed at the start. (tests `m*_*`)
 
 use guildhall_model::{ChannelId, GuildId};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Manifest {
     pub fn take(data_dir: &Path) -> Option<Self> {
         let path = path_in(data_dir);
         let text = fs::read(&path).ok()?;
-        // If it cannot be taken away, writing the new one fails too, and says why.
+        // If it cannot be removed, writing the new one fails too, with the reason.
         let _ = fs::remove_file(&path);
         serde_json::from_slice(&text).ok()
     }

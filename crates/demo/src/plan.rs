@@ -83,7 +83,7 @@ pub(super) struct Ids {
 impl Ids {
     pub fn at<T>(&mut self, at: Timestamp) -> Id<T> {
         self.counter += 1;
-        // The low 22 bits tell ids of the same millisecond apart.
+        // The low 22 bits distinguish ids of the same millisecond.
         Id::new(smallest_id_at::<T>(at).get() | (self.counter & 0x3f_ffff))
     }
 }
@@ -304,7 +304,7 @@ pub(super) fn history(
     messages
 }
 
-/// Somebody who is there: a status, a device or two, sometimes an activity.
+/// Presence of a member: a status, a device or two, sometimes an activity.
 pub(super) fn presence(rng: &mut Rng, at: Timestamp) -> Presence {
     let status = match rng.below(10) {
         0..=5 => Status::Online,

@@ -40,7 +40,7 @@ pub(super) struct Line {
 
 /// A posted message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Posted {
     pub message_id: MessageId,
     pub author: UserId,
 }
@@ -55,16 +55,16 @@ pub(super) struct Scene {
     pub channel_id: ChannelId,
     /// How lively it is, compared with the others.
     pub weight: f64,
-    /// Somebody types, and the others wait.
+    /// A member types, and the others wait.
     pub is_busy: bool,
     name: String,
     speakers: Vec<UserId>,
     dialogue: Option<Dialogue>,
-    recent: VecDeque<Said>,
+    recent: VecDeque<Posted>,
 }
 
 impl Scene {
-    /// A channel where nobody has said anything yet.
+    /// A channel without messages.
     pub fn new(channel_id: ChannelId, name: &str, weight: f64, speakers: Vec<UserId>) -> Self {
         Self {
             channel_id,
@@ -88,12 +88,12 @@ impl Scene {
         });
     }
 
-    /// The next line; none when nobody may speak here.
+    /// The next line; none if no member may write here.
     pub fn next_line(&mut self, rng: &mut Rng, words: &mut Words) -> Option<Line> {
         if self.speakers.is_empty() {
             return None;
         }
-        // A new dialogue has something to say: the second round always succeeds.
+        // A new dialogue has a line: the second round always succeeds.
         for _ in 0..2 {
             let mut dialogue = match self.dialogue.take() {
                 Some(dialogue) => dialogue,
@@ -115,8 +115,8 @@ impl Scene {
                     return Dialogue::Recorded { turns: conversation.turns.into_iter(), cast: HashMap::new() };
                 }
                 Err(error) => {
-                    // It was fine at the start, so somebody has changed it since.
-                    tracing::warn!(error = %error, "the chat file is no longer usable: talk is invented from here on");
+                    // It was valid at the start, so it has changed since.
+                    tracing::warn!(error = %error, "the chat file is no longer usable: messages are invented from here on");
                     words.chat = None;
                 }
             }
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// Somebody who has no part yet, as long as there is anybody left.
+    /// A speaker without a part; one with a part if all have one.
     fn cast_for(&self, rng: &mut Rng, cast: &HashMap<String, UserId>) -> Option<UserId> {
         let start = rng.below(self.speakers.len() as u64) as usize;
         let (before, from) = self.speakers.split_at(start);
@@ -167,36 +167,36 @@ impl Scene {
     }
 
     /// Records a message posted in this channel.
-    pub fn note(&mut self, said: Said) {
+    pub fn note(&mut self, posted: Posted) {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }
-        self.recent.push_back(said);
+        self.recent.push_back(posted);
     }
 
     /// Forgets a message that was deleted.
     pub fn forget(&mut self, message_id: MessageId) {
-        self.recent.retain(|said| said.message_id != message_id);
+        self.recent.retain(|posted| posted.message_id != message_id);
     }
 
-    /// A message of the last few that somebody else wrote.
+    /// One of the last messages of other members.
     pub fn recent_of_others(&self, rng: &mut Rng, user: UserId) -> Option<MessageId> {
         let others: Vec<MessageId> = self.recent.iter().filter(|s| s.author != user).map(|s| s.message_id).collect();
         rng.pick(&others).copied()
     }
 
-    /// The newest message, if somebody else wrote it.
+    /// The newest message, if another member wrote it.
     pub fn newest_of_others(&self, user: UserId) -> Option<MessageId> {
-        self.recent.back().filter(|said| said.author != user).map(|said| said.message_id)
+        self.recent.back().filter(|posted| posted.author != user).map(|posted| posted.message_id)
     }
 
-    /// Whether people hold a conversation that somebody wrote or recorded.
+    /// Whether the lines come from a script or a chat file.
     pub fn is_recorded(&self) -> bool {
         matches!(self.dialogue, Some(Dialogue::Recorded { .. }))
     }
 
-    /// Somebody who may speak here.
-    pub fn somebody(&self, rng: &mut Rng) -> Option<UserId> {
+    /// A random member who may write here.
+    pub fn random_speaker(&self, rng: &mut Rng) -> Option<UserId> {
         rng.pick(&self.speakers).copied()
     }
 }
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn c1_only_people_who_may_speak_do() {
+    fn c1_only_permitted_speakers_write() {
         let (mut rng, mut words) = (Rng::new(4), Words::default());
         let mut scene = scene(1..6);
         let authors: HashSet<u64> =
             (0..500).map(|_| scene.next_line(&mut rng, &mut words).unwrap().author.get()).collect();
         assert_eq!(authors, (1..6).collect());
-        // Somebody is muted in the middle of a conversation.
+        // A member loses the permission in the middle of a conversation.
         let mut after = Scene::new(ChannelId::new(1), "general", 1.0, vec![UserId::new(9)]);
         after.continue_from(scene);
         assert!((0..100).all(|_| after.next_line(&mut rng, &mut words).unwrap().author.get() == 9));
@@ -281,7 +281,7 @@ mod tests {
     fn recent_messages_are_bounded_and_can_be_forgotten() {
         let mut scene = scene(1..3);
         for id in 1..=40 {
-            scene.note(Said { message_id: MessageId::new(id), author: UserId::new(1 + id % 2) });
+            scene.note(Posted { message_id: MessageId::new(id), author: UserId::new(1 + id % 2) });
         }
         assert_eq!(scene.recent.len(), RECENT_MAX);
         let mut rng = Rng::new(2);

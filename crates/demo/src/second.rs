@@ -2,7 +2,7 @@
 //!
 //! Owns        its roles, channels, people, first messages, presences and voice states. A client that shows the first
 //!             guild is passive here, gets passive updates and shows unread marks.
-//! Invariants  its people are in no other guild: nobody is online in one and offline in the other. The bot is not here.
+//! Invariants  its members are in no other guild, so their presences in two guilds cannot differ. The bot is not here.
 
 use super::{
     director::Community,
@@ -115,7 +115,7 @@ fn channels(ids: &mut Ids, guild_id: GuildId, founded: Timestamp) -> Vec<Channel
     add(ChannelType::Text, "repairs", "Bring it broken.", shed, vec![]);
     add(ChannelType::Text, "garden", "Beds, seeds, slugs.", shed, vec![]);
     let rooms = add(ChannelType::Category, "Rooms", "", None, vec![]);
-    // Nobody talks across the machines.
+    // Members cannot speak in the machine room.
     let quiet =
         Overwrite { target: OverwriteKind::Role(guild_id.cast()), allow: Permissions::NONE, deny: Permissions::SPEAK };
     add(ChannelType::Voice, "Workbench", "", rooms, vec![]);

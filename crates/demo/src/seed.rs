@@ -59,7 +59,7 @@ pub(super) async fn seed(store: &dyn Store, wanted: Recipe) -> Result<Seeded, Se
     Ok(Seeded { plan, recipe })
 }
 
-/// Tells plans apart whose ids differ. Another version of the demo may plan other people from the same recipe.
+/// Distinguishes plans whose ids differ. Another version of the demo may plan other people from the same recipe.
 fn fingerprint(plan: &Plan) -> Vec<u8> {
     let channels = plan.channels.iter().map(|channel| channel.id.get());
     let accounts = plan.people.iter().chain([&plan.bot, &plan.user]).map(|member| member.user.id.get());

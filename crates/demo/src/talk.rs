@@ -1,4 +1,4 @@
-//! Talk: simulated members write, react, come and go, through the same commands as everybody else.
+//! Talk: simulated members write, react, come and go, through the same commands as clients.
 //!
 //! Owns        the clock of the demo: when the director plans, and when its plans are due.
 //! Invariants  T1 messages come at `rate` per second on average, whatever the store's pace: when it is too slow, lines
@@ -9,7 +9,7 @@
 
 use super::{
     director::{Act, Director, Outcome, Plan},
-    scene::{Line, Said},
+    scene::{Line, Posted},
 };
 use guildhall_guild::{Actor, Command, MessagePatch, NewMessage, Refusal, Reply, ReplyTo};
 use guildhall_model::GuildId;
@@ -52,9 +52,11 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
             let reply_to = reply_to.map(|message_id| ReplyTo { message_id, fail_if_not_exists: false });
             let message = NewMessage { content: text.clone(), reply_to, ..NewMessage::default() };
             match command(Actor::User(author), Command::CreateMessage(channel_id, Box::new(message))).await {
-                Ok(Reply::Message(reply)) => {
-                    Outcome::Said { channel_id, said: Said { message_id: reply.message.id, author }, content: text }
-                }
+                Ok(Reply::Message(reply)) => Outcome::Posted {
+                    channel_id,
+                    posted: Posted { message_id: reply.message.id, author },
+                    content: text,
+                },
                 Ok(_) => Outcome::Done,
                 Err(refusal) => Outcome::Refused(refusal),
             }
@@ -62,15 +64,15 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
         Act::React { channel_id, message_id, user_id, emoji } => {
             done(command(Actor::User(user_id), Command::AddReaction(channel_id, message_id, emoji)).await)
         }
-        Act::Edit { channel_id, said, content } => {
+        Act::Edit { channel_id, posted, content } => {
             let patch = MessagePatch { content: Some(content), ..MessagePatch::default() };
-            let edit = Command::EditMessage(channel_id, said.message_id, Box::new(patch));
-            done(command(Actor::User(said.author), edit).await)
+            let edit = Command::EditMessage(channel_id, posted.message_id, Box::new(patch));
+            done(command(Actor::User(posted.author), edit).await)
         }
-        Act::Delete { channel_id, said } => {
-            let delete = Command::DeleteMessage(channel_id, said.message_id);
-            match command(Actor::User(said.author), delete).await {
-                Ok(_) => Outcome::Deleted { channel_id, message_id: said.message_id },
+        Act::Delete { channel_id, posted } => {
+            let delete = Command::DeleteMessage(channel_id, posted.message_id);
+            match command(Actor::User(posted.author), delete).await {
+                Ok(_) => Outcome::Deleted { channel_id, message_id: posted.message_id },
                 Err(refusal) => Outcome::Refused(refusal),
             }
         }
@@ -89,7 +91,7 @@ struct Stage<'a> {
     planned: BTreeMap<(Instant, u64), Act>,
     planned_count: u64,
     refresh_at: Instant,
-    said_count: u64,
+    posted_count: u64,
     dropped_count: u64,
 }
 
@@ -132,9 +134,9 @@ impl Stage<'_> {
     /// Breaks when the guild is gone.
     fn handle(&mut self, outcome: Outcome) -> ControlFlow<()> {
         match outcome {
-            Outcome::Said { channel_id, said, content } => {
-                self.said_count += 1;
-                let plans = self.director.handle_said(channel_id, &said, &content);
+            Outcome::Posted { channel_id, posted, content } => {
+                self.posted_count += 1;
+                let plans = self.director.handle_posted(channel_id, &posted, &content);
                 return self.begin(plans);
             }
             Outcome::Deleted { channel_id, message_id } => self.director.handle_deleted(channel_id, message_id),
@@ -154,7 +156,7 @@ pub(super) async fn talk(node: &Node, mut director: Director, stop: impl Future<
         return stop.await; // T2
     }
     if let Err(refusal) = director.refresh(node).await {
-        tracing::warn!(%refusal, "the demo's guild cannot be read: nobody talks");
+        tracing::warn!(%refusal, "the demo's guild cannot be read: simulated members do not write");
         return stop.await;
     }
     let line_rate = director.rate;
@@ -168,7 +170,7 @@ pub(super) async fn talk(node: &Node, mut director: Director, stop: impl Future<
         planned: BTreeMap::new(),
         planned_count: 0,
         refresh_at: start + REFRESH_EVERY,
-        said_count: 0,
+        posted_count: 0,
         dropped_count: 0,
     };
     loop {
@@ -209,11 +211,11 @@ pub(super) async fn talk(node: &Node, mut director: Director, stop: impl Future<
             }
         };
         if flow.is_break() {
-            tracing::info!("the demo's guild is gone: nobody talks any more");
+            tracing::info!("the demo's guild is gone: simulated members have stopped");
             return stop.await;
         }
     }
     stage.under_way.shutdown().await;
-    let Stage { said_count, dropped_count, .. } = stage;
-    tracing::info!(said_count, dropped_count, "simulated members fell silent");
+    let Stage { posted_count, dropped_count, .. } = stage;
+    tracing::info!(posted_count, dropped_count, "simulated members have stopped");
 }

@@ -15,7 +15,7 @@ use guildhall_stdx::Rng;
 use phrases::{Language, Move, PHRASES};
 use topics::{TOPICS, Topic};
 
-/// How somebody writes; the same for everything they write.
+/// Writing style of a member, the same for all their messages.
 #[derive(Clone, Debug)]
 pub(super) struct Voice {
     lower_case: bool,
@@ -62,7 +62,7 @@ impl Thread {
         self.lines_left == 0
     }
 
-    /// The next line, written by somebody with this voice.
+    /// The next line, in this style.
     pub fn line(&mut self, rng: &mut Rng, voice: &Voice) -> String {
         let step = self.next_move(rng);
         self.last = step;
@@ -70,7 +70,7 @@ impl Thread {
         let foreign = voice.language.filter(|_| rng.chance(0.5));
         let phrases = foreign.map_or_else(|| step.phrases(), |language| language.phrases(step));
         let mut text = self.fill(rng, phrases);
-        // People who have more to say write a second sentence.
+        // A second sentence.
         if foreign.is_none() && matches!(step, Move::Tell | Move::Answer | Move::Open) && rng.chance(0.3) {
             let stop = if text.ends_with(['.', '!', '?', '`', '\n']) { "" } else { "." };
             text = format!("{text}{stop} {}", self.fill(rng, Move::Tell.phrases()));
@@ -85,7 +85,7 @@ impl Thread {
         text
     }
 
-    /// Puts in front and behind what people say without meaning much by it.
+    /// Adds a filler phrase before or after the text.
     fn dress(&self, rng: &mut Rng, step: Move, text: String) -> String {
         let spoken = !matches!(step, Move::Open | Move::React | Move::Close)
             && !text.starts_with(['>', '*', '`'])
@@ -113,7 +113,7 @@ impl Thread {
         if self.lines_left == 1 { Move::Close } else { *rng.pick(follow_ups).unwrap_or(&Move::Tell) }
     }
 
-    /// One of the phrases with its slots filled. The conversation's own thing comes up more often than others.
+    /// One of the phrases with its slots filled. The subject of the conversation comes up more often than others.
     fn fill(&self, rng: &mut Rng, phrases: &[String]) -> String {
         let phrase = one_of(rng, phrases);
         let mut text = String::with_capacity(phrase.len() * 2);
