@@ -99,7 +99,7 @@ pub(crate) async fn observe(
             let mut object: BTreeMap<String, String> = object;
             object.extend(made.map(|Made(name, id)| (name.to_owned(), id)));
             let status = response.status().as_u16();
-            // What a full disk refuses takes none of its reserve.
+            // A request that a full disk refuses takes none of the reserve.
             let is_kept = status < 400 || v1.node.writes_stopped().is_none();
             if let Some(key) = slot.0.get().filter(|_| is_kept) {
                 write(&v1, &Record { key: *key, method, route: pattern, object, status }).await;

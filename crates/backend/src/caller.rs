@@ -5,7 +5,7 @@
 //!             revoked while its body arrived is refused, and a stream takes no further line (test `s7_*` in
 //!             `guildhall/tests/it/exact.rs`); work that began before the revocation is finished.
 //!             A node of a cluster without a lease takes no key; the root key alone, which is never revoked, reads what
-//!             `/v1/cluster` and `/v1/node` say of this node.
+//!             `/v1/cluster` and `/v1/node` report of this node.
 //! Limits      `requests_per_s` per key, `wrong_keys_per_min` per address; then `requests_in_flight_max`, half of it
 //!             per key; for streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
@@ -137,7 +137,8 @@ async fn admit(parts: &mut Parts, v1: &V1, scope: Option<Scope>) -> Result<(Key,
         let mut requests = v1.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = requests.take(now, key.id.unwrap_or(0), Rule { limit, period_ms: 1_000 });
         if !verdict.admitted {
-            let message = "This key asks too often: wait, or send batches and streams instead of single requests.";
+            let message =
+                "This key sends too many requests: wait, or send batches and streams instead of single requests.";
             return Err(V1Error::rate_limited(verdict.reset_after_ms, message));
         }
     }

@@ -65,13 +65,13 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
 /// Parameters of a list of channels.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct ChannelsQuery {
     /// Only the guild's channel with this external id, if there is one.
     #[param(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     external_id: Option<String>,
 }
 
-impl Check for Which {
+impl Check for ChannelsQuery {
     fn check(&self, faults: &mut FieldErrors) {
         external::check("external_id", self.external_id.as_deref(), faults);
     }
@@ -79,23 +79,23 @@ impl Check for Which {
 
 /// Lists the channels of a guild
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels", tag = "channels",
-    params(("guild_id" = AnyId, Path), Which),
+    params(("guild_id" = AnyId, Path), ChannelsQuery),
     responses((status = 200, body = Vec<ChannelBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Query(which): Query<Which>,
+    Query(query): Query<ChannelsQuery>,
 ) -> Result<Json<Vec<ChannelBody>>, V1Error> {
     let guild = guilds::reply(&v1, path.id("guild_id")?).await?;
     let ids = guild.structure.channels.keys().map(|id| id.get());
     let mut texts = external::texts(&v1, ExternalKind::Channel, ids).await?;
-    if let Some(wanted) = &which.external_id {
+    if let Some(wanted) = &query.external_id {
         texts.retain(|_, text| text == wanted);
     }
     let body = |channel: &Arc<Channel>| {
         let text = texts.remove(&channel.id.get());
-        if which.external_id.is_some() && text.is_none() {
+        if query.external_id.is_some() && text.is_none() {
             return None;
         }
         let last_message_id = guild.last_message_ids.get(&channel.id).map(|id| (*id).into());
@@ -138,7 +138,7 @@ pub(super) async fn put(
 }
 
 async fn put_whole(v1: &V1, channel: Channel) -> Result<(StatusCode, ChannelBody), V1Error> {
-    // Ids of channels are unique over all guilds: nobody else may bring this one in between, here or at another node.
+    // Ids of channels are unique over all guilds: no other request may create this one meanwhile, at any node.
     let is_new = v1.new_channels.lock().await;
     let reserved = match v1.in_time(v1.node.guild_of_channel(channel.id)).await?? {
         None => Some(v1.in_time(v1.node.reserve(&format!("channel {}", channel.id))).await??),

@@ -352,9 +352,10 @@ pub(super) async fn state(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Jso
 pub(super) async fn moves(_: Caller<AnyScope>, State(v1): State<Arc<V1>>) -> Json<MovesBody> {
     let mut body = MovesBody::default();
     let Some(membership) = v1.node.membership() else { return Json(body) };
-    let asked = membership.numbers();
+    let members = membership.numbers();
     let answers = membership.ask_all(&MovesQuestion).await;
-    body.missing = asked.iter().filter(|number| !answers.iter().any(|(of, _)| of == *number)).map(|of| of.0).collect();
+    body.missing =
+        members.iter().filter(|number| !answers.iter().any(|(of, _)| of == *number)).map(|of| of.0).collect();
     body.add(membership.moves(), membership.number());
     answers.into_iter().for_each(|(number, moves)| body.add(moves, number));
     body.leaving.sort_by_key(|leave| Reverse(leave.age_ms));

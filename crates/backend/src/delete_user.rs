@@ -149,7 +149,7 @@ impl Deletion {
         };
         let Some(heir) = heir else {
             return Err(Stopped::Failed(format!(
-                "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, and delete the account again."
+                "The account owns the guild {guild_id}: transfer the guild to another member, or delete it, and delete the account again."
             )));
         };
         let heir_id = heir.id;

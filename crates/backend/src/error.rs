@@ -1,7 +1,7 @@
 //! Errors of the backend API.
 //!
 //! Owns        `V1Error`, and its body: `{"code", "message", "errors"}`.
-//! Invariants  a message says what to do; every fault of a body is named by its field. Texts of the store or of
+//! Invariants  a message names the remedy; every fault of a body is named by its field. Texts of the store or of
 //!             libraries are never sent.     Spec  docs/backend-api.md "Errors".
 
 use axum::{
@@ -102,7 +102,7 @@ impl V1Error {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "This path does not take this method: the Allow header and GET /v1/openapi.json say which it takes.",
+            "This path does not take this method: the Allow header and GET /v1/openapi.json list those it takes.",
         )
     }
 
@@ -167,7 +167,7 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
-    /// As `/readyz` says it.
+    /// In the words of `/readyz`.
     fn disk_full() -> Self {
         let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -177,7 +177,7 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
-    /// As `/readyz` says it.
+    /// In the words of `/readyz`.
     fn database_away() -> Self {
         let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -199,7 +199,11 @@ impl V1Error {
 
     /// A bug that is in the log already.
     fn internal() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "This is a fault of the node: its log says more.")
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "This is a fault of the node: its log has the details.",
+        )
     }
 
     pub fn bug(what: &'static str) -> Self {

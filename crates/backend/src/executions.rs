@@ -33,7 +33,7 @@ struct Question {
     by: Executor,
     name: KeyName,
     fingerprint: u64,
-    what: What,
+    what: KeyRequest,
 }
 
 impl PeerQuestion for Question {
@@ -42,7 +42,7 @@ impl PeerQuestion for Question {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-enum What {
+enum KeyRequest {
     Begin,
     Read,
     Settle(Option<Executed>),
@@ -63,7 +63,7 @@ pub(crate) struct ExecutionGuard {
     is_first: bool,
 }
 
-/// What `ClusterExecutions::begin` found.
+/// KeyRequest `ClusterExecutions::begin` found.
 pub(crate) enum Execution {
     /// The event is executed here.
     Own(ExecutionGuard),
@@ -92,9 +92,9 @@ impl ClusterExecutions {
     fn answer(&self, Question { by, name, fingerprint, what }: &Question) -> KeyState {
         let is_living = |executor| executor == *by || self.membership.is_member(executor);
         match what {
-            What::Begin => self.lock().begin(is_living, *by, name, *fingerprint),
-            What::Read => self.lock().look(is_living, *by, name, *fingerprint),
-            What::Settle(executed) => {
+            KeyRequest::Begin => self.lock().begin(is_living, *by, name, *fingerprint),
+            KeyRequest::Read => self.lock().look(is_living, *by, name, *fingerprint),
+            KeyRequest::Settle(executed) => {
                 self.lock().settle(*by, name, *fingerprint, *executed);
                 KeyState::Free
             }
@@ -102,7 +102,7 @@ impl ClusterExecutions {
     }
 
     /// None: the home does not answer.
-    async fn request(&self, name: &KeyName, fingerprint: u64, what: What) -> Option<KeyState> {
+    async fn request(&self, name: &KeyName, fingerprint: u64, what: KeyRequest) -> Option<KeyState> {
         let by = self.membership.executor();
         let question = Question { by, name: name.clone(), fingerprint, what };
         let home = self.membership.home_of(name.hash())?;
@@ -120,7 +120,7 @@ impl ClusterExecutions {
         let executions = self.clone();
         // A task of its own: a caller that disconnects drops the guard, and the request to the home completes.
         let state = tokio::spawn(async move {
-            let state = executions.request(&name, fingerprint, What::Begin).await;
+            let state = executions.request(&name, fingerprint, KeyRequest::Begin).await;
             if state.is_none() {
                 tracing::warn!("the home of an idempotency key does not answer: the event is published without it");
             }
@@ -146,7 +146,7 @@ impl ClusterExecutions {
     /// 503 if it was refused there or its home does not answer; 409 as `begin`.
     pub async fn outcome(&self, name: &KeyName, fingerprint: u64) -> Result<Outcome, V1Error> {
         loop {
-            match self.request(name, fingerprint, What::Read).await {
+            match self.request(name, fingerprint, KeyRequest::Read).await {
                 Some(KeyState::Executed(executed)) => return Ok(executed.into()),
                 Some(KeyState::OtherEvent) => return Err(V1Error::other_event()),
                 Some(KeyState::UnderWay) => tokio::time::sleep(AGAIN_PAUSE).await,
@@ -157,7 +157,7 @@ impl ClusterExecutions {
 
     async fn settle(&self, name: &KeyName, fingerprint: u64, executed: Option<Executed>) {
         for _ in 0..SETTLE_TRIES_MAX {
-            if self.request(name, fingerprint, What::Settle(executed)).await.is_some() {
+            if self.request(name, fingerprint, KeyRequest::Settle(executed)).await.is_some() {
                 return;
             }
             tokio::time::sleep(AGAIN_PAUSE).await;

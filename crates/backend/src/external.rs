@@ -6,7 +6,7 @@
 //! Invariants  X1 no two objects of a kind have the same: the store has one object for each. An external id is claimed
 //!             before its object is put and released when the object is refused, so that a crash in between leaves an
 //!             entry without an object: a repetition finds it, and others may take it. While an object is put, its
-//!             external id is reserved in the cluster, and nobody takes it. X2 clients never see one: the model's
+//!             external id is reserved in the cluster. X2 clients never see one: the model's
 //!             objects do not have them.
 //! Limits      `is_external_id` for the form; one lookup for each piece of a path.
 //! Spec        docs/backend-api.md "External ids".
@@ -40,7 +40,7 @@ impl ExternalLocks {
         Self(std::array::from_fn(|_| Mutex::default()))
     }
 
-    /// In ascending order, so that nobody waits in a circle.
+    /// In ascending order, which excludes deadlocks.
     async fn lock(&self, kind: ExternalKind, texts: impl Iterator<Item = &str>) -> Vec<MutexGuard<'_, ()>> {
         let place = |text: &str| {
             let mut hasher = DefaultHasher::new();
@@ -202,7 +202,7 @@ async fn put_claimed<T>(
     store(v1, kind, &[(id, wanted.clone())]).await?;
     match put.await {
         Ok(done) => {
-            // Somebody may have taken it from an object that was not there yet.
+            // Another request may have taken it from an object that did not exist yet.
             if let Some(text) = &wanted
                 && id_of(v1, kind, text).await? != Some(id)
             {

@@ -60,7 +60,7 @@ impl Page {
 /// Parameters of a page, or of a search by external id.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct PageQuery {
     /// Only objects with larger ids.
     #[param(value_type = Option<Snowflake>)]
     after: Option<Snowflake>,
@@ -72,14 +72,14 @@ pub(super) struct Which {
     pub external_id: Option<String>,
 }
 
-impl Check for Which {
+impl Check for PageQuery {
     fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit().into(), 1, PAGE_MAX.into());
         external::check("external_id", self.external_id.as_deref(), faults);
     }
 }
 
-impl Which {
+impl PageQuery {
     pub fn limit(&self) -> u32 {
         self.limit.unwrap_or(100)
     }
@@ -97,19 +97,19 @@ pub(super) struct GuildIds {
 }
 
 /// Lists the ids of all guilds, or the one with an external id
-#[utoipa::path(get, path = "/v1/guilds", tag = "guilds", params(Which),
+#[utoipa::path(get, path = "/v1/guilds", tag = "guilds", params(PageQuery),
     responses((status = 200, body = GuildIds)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
-    Query(which): Query<Which>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<GuildIds>, V1Error> {
-    let ids = match &which.external_id {
+    let ids = match &query.external_id {
         Some(text) => match external::id_of(&v1, ExternalKind::Guild, text).await?.map(GuildId::new) {
             Some(guild_id) if is_there(&v1, guild_id).await? => vec![guild_id],
             _ => Vec::new(),
         },
-        None => v1.in_time(v1.node.store().guild_ids(which.after(), which.limit())).await??,
+        None => v1.in_time(v1.node.store().guild_ids(query.after(), query.limit())).await??,
     };
     Ok(Json(GuildIds { guild_ids: ids.into_iter().map(Into::into).collect() }))
 }

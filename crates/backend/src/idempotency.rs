@@ -213,7 +213,7 @@ mod tests {
         let refused = known.begin(1, "a", 7, || async { Err(V1Error::not_found("guild")) }).unwrap();
         assert_eq!(refused.outcome(PATIENCE).await.unwrap_err().code, "not_found");
         let other = known.begin(1, "a", 8, || count.publish()).unwrap();
-        assert!(!other.is_repeated, "nobody was reached under it");
+        assert!(!other.is_repeated, "no client was reached under it");
         assert_eq!(known.find(1, "a", 7).unwrap_err().code, "conflict", "another event is under way");
         other.outcome(PATIENCE).await.unwrap();
         assert_eq!(known.begin(1, "a", 7, || count.publish()).unwrap_err().code, "conflict");

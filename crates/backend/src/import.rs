@@ -149,7 +149,7 @@ pub(super) async fn import(
         batch: Vec::with_capacity(IMPORT_MEMBERS_MAX),
         roles: BTreeSet::new(),
         progress: ImportProgress { dry_run, bytes_total, ..ImportProgress::default() },
-        told: 0,
+        reported: 0,
     };
     Ok(Answer::stream(&v1, move |answer| async move {
         // A client that disconnected needs no answer; stored members stay.
@@ -209,7 +209,7 @@ struct Import {
     roles: BTreeSet<RoleId>,
     progress: ImportProgress,
     /// Members at the last progress line.
-    told: u64,
+    reported: u64,
 }
 
 impl Import {
@@ -315,8 +315,8 @@ impl Import {
         }
         self.reach();
         let ImportProgress { added, changed, unchanged, .. } = self.progress;
-        if added + changed + unchanged - self.told >= PROGRESS_MEMBERS {
-            self.told = added + changed + unchanged;
+        if added + changed + unchanged - self.reported >= PROGRESS_MEMBERS {
+            self.reported = added + changed + unchanged;
             answer.line(&self.progress).await?;
         }
         Ok(())
@@ -365,12 +365,14 @@ impl Import {
         let ImportProgress { added, changed, unchanged, failed, .. } = self.progress;
         if failed > 0 {
             let message = format!(
-                "Nobody was removed, because {failed} lines are faulty: correct them, and import the whole file again."
+                "No member was removed, because {failed} lines are faulty: correct them, and import the whole file again."
             );
             return Err(V1Error::conflict(message).into());
         }
         if added + changed + unchanged == 0 {
-            return Err(V1Error::field("", "Nobody was removed, because the file is empty: send all members.").into());
+            return Err(
+                V1Error::field("", "No member was removed, because the file is empty: send all members.").into()
+            );
         }
         let owner_id = guilds::reply(&self.v1, self.guild_id).await?.structure.guild.owner_id;
         let rest = unseen.rest(owner_id);
@@ -379,12 +381,12 @@ impl Import {
             self.progress.removed_first = Some(rest.iter().take(NAMED_MAX).map(|id| (*id).into()).collect());
             return Ok(());
         }
-        let mut told = 0;
+        let mut reported = 0;
         for some in rest.chunks(IMPORT_MEMBERS_MAX) {
             let removed = request_in_guild(&self.v1, self.guild_id, request::RemoveMembers(some.to_vec())).await?;
             self.progress.removed += removed;
-            if self.progress.removed - told >= PROGRESS_MEMBERS {
-                told = self.progress.removed;
+            if self.progress.removed - reported >= PROGRESS_MEMBERS {
+                reported = self.progress.removed;
                 answer.line(&self.progress).await?;
             }
         }
@@ -392,7 +394,7 @@ impl Import {
     }
 }
 
-/// The accounts are as their lines say; of lines of one account the last counts.
+/// Makes the accounts as their lines describe; of lines of one account the last counts.
 async fn put_accounts(v1: &V1, members: &[NewMember]) -> Result<(), V1Error> {
     let wanted: BTreeMap<UserId, &User> = members.iter().map(|member| (member.user.id, &*member.user)).collect();
     let ids: Vec<UserId> = wanted.keys().copied().collect();

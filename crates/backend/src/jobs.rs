@@ -5,7 +5,7 @@
 //! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends, at every node.
 //! Invariants  J1 an answered job is durable: after a restart it continues where it was. J2 each step may be repeated:
 //!             a crash during a step costs that step again. (test `j1_*`) J3 an account that is being deleted is not
-//!             put, and gets no token, at no node: the store says which they are (`Node::deletion_of`).
+//!             put, and gets no token, at no node: the store has the list (`Node::deletion_of`).
 //! Limits      another node's job begins within `POLL`. One step at a time, with a pause as long as it took, so
 //!             that at least half of the time is left for others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX`
 //!             jobs are remembered. A step that fails because of the store or a guild is repeated for ever, at
@@ -175,7 +175,7 @@ impl Jobs {
 }
 
 pub(super) fn being_deleted(job: u64) -> V1Error {
-    V1Error::conflict(format!("The account is being deleted: GET /v1/jobs/{job} tells how far it is."))
+    V1Error::conflict(format!("The account is being deleted: GET /v1/jobs/{job} has its progress."))
 }
 
 /// Makes a job the one that deletes its account, unless another does.
@@ -239,7 +239,7 @@ async fn work(v1: Weak<V1>, wake: Arc<Notify>) {
                 retry = RETRY_MIN;
                 sleep(began.elapsed().clamp(PAUSE_MIN, PAUSE_MAX)).await;
             }
-            // Woken or not, the store is asked again.
+            // Woken or not, the loop reads the store again.
             Ok(false) if is_cluster => drop(timeout(POLL, wake.notified()).await),
             Ok(false) => wake.notified().await,
             Err(error) => {

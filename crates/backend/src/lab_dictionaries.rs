@@ -32,7 +32,7 @@ pub struct DictionaryBody {
     pub id: String,
     /// `json` or `etf`.
     pub encoding: &'static str,
-    /// Bytes.
+    /// Length in bytes.
     pub size: usize,
     /// `staged`: no client may name it; `served`; or `withdrawn`: no new connection gets it.
     pub state: &'static str,

@@ -5,11 +5,11 @@
 //! Doors       `backend_routers`, which also makes the router of the dashboard; `Gateway`, the interface to the
 //!             partitions; `NodeReports`, the one to the node's own figures; `SessionEvents`, which receives the
 //!             events of sessions.
-//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads
-//!             a body before it found the object in the path (`crate::permit`). Everything goes through the doors that
-//!             others use: commands to guilds, the directory, tokens.
+//! Invariants  every handler but that of the document takes a `Caller`, whose type has the scope it needs. No handler
+//!             reads a body before it found the object in the path (`crate::permit`). Everything goes through the doors
+//!             that others use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
-//! Not here    what clients ask: `guildhall-rest`. Bodies, quotas and rate limiters: `guildhall-http-kit`.
+//! Not here    the API of clients: `guildhall-rest`. Bodies, quotas and rate limiters: `guildhall-http-kit`.
 //!             Spec  docs/backend-api.md.
 #![forbid(unsafe_code)]
 
@@ -262,7 +262,7 @@ pub struct BackendRouters {
     pub dashboard: Router,
 }
 
-/// Both routers. Jobs run as long as one of them exists. `cookies` says over what the dashboard's cookie is sent.
+/// Both routers. Jobs run as long as one of them exists. `cookies` decides whether the dashboard's cookie needs TLS.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -374,10 +374,10 @@ fn put_status<T>(put: &Upserted<T>) -> StatusCode {
     if put.is_new { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-/// How often a change is tried again that somebody else came before.
+/// Attempts of a change that conflicts with concurrent ones.
 const CHANGES_TRIED_MAX: usize = 8;
 
-/// Reads, changes and puts, again when somebody else changed it in between.
+/// Reads, changes and puts, and retries after a concurrent change.
 async fn change<T, F: Future<Output = Result<T, V1Error>>>(once: impl Fn() -> F) -> Result<T, V1Error> {
     for _ in 1..CHANGES_TRIED_MAX {
         match once().await {

@@ -127,7 +127,7 @@ pub(super) async fn update(
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
     params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)),
     responses((status = 204, description = "They are no member any more"), (status = 404, body = V1Error),
-              (status = 409, description = "The owner stays: give the guild to somebody else first", body = V1Error)))]
+              (status = 409, description = "The owner stays: transfer the guild to another member first", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
     let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
     if guilds::reply(&v1, guild_id).await?.structure.guild.owner_id == user_id {

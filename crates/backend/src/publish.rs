@@ -167,7 +167,7 @@ impl Check for Publication {
         match (guild, channel, roles, users) {
             (Some(_), None, None, None) | (_, Some(_), None, None) | (Some(_), None, Some(_), None) => {}
             (_, None, None, Some(_)) => {}
-            (None, None, Some(_), None) => faults.add("audience.guild", "Roles belong to a guild: say which."),
+            (None, None, Some(_), None) => faults.add("audience.guild", "Roles belong to a guild: name it."),
             _ => faults.add(
                 "audience",
                 "Must be one of: guild; channel, with its guild or without; roles with their guild; users, with a guild or without.",
@@ -215,15 +215,15 @@ impl AudienceBody {
 #[derive(Debug, Default)]
 struct Reached {
     sessions: AtomicU64,
-    told_by: AtomicU64,
-    told: Notify,
+    reports: AtomicU64,
+    changed: Notify,
 }
 
 impl Receipt for Reached {
     fn reached(&self, sessions: u64) {
         self.sessions.fetch_add(sessions, Ordering::Relaxed);
-        self.told_by.fetch_add(1, Ordering::Release);
-        self.told.notify_one();
+        self.reports.fetch_add(1, Ordering::Release);
+        self.changed.notify_one();
     }
 }
 
@@ -231,8 +231,8 @@ impl Reached {
     /// Waits until `count` partitions have reported.
     async fn by(&self, count: u64, patience: Duration) -> Outcome {
         let all = async {
-            while self.told_by.load(Ordering::Acquire) < count {
-                self.told.notified().await;
+            while self.reports.load(Ordering::Acquire) < count {
+                self.changed.notified().await;
             }
         };
         let complete = tokio::time::timeout(patience, all).await.is_ok();

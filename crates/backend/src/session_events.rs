@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_l2_numbers_are_contiguous_and_gaps_are_told() {
+    fn l1_l2_numbers_are_contiguous_and_gaps_are_reported() {
         let events = SessionEvents::new(3);
         assert_eq!(numbers(&events, 0, 10), (0, vec![]));
         push(&events, 2);

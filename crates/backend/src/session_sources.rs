@@ -1,7 +1,7 @@
 //! Session sources: where the events of sessions come from: the ring of this node, and the rings of the others.
 //!
-//! Owns        a task per node and reader, which asks the node for the events after a position; the answers to such
-//!             questions.
+//! Owns        a task per node and reader, which requests the node's events after a position; the answers to such
+//!             requests.
 //! Invariants  S1 a reader gets each event of a node that is in the node's ring at the time of a question, once and in
 //!             order: the position moves only with an answer, and the task repeats a question that has none. S2 the
 //!             reader hears of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the events
@@ -11,7 +11,7 @@
 //!             `EVENTS_AT_ONCE` events, some 30 KB.
 //!
 //! Nodes answer questions, and publish nothing by themselves. A subject on which each node publishes its events while
-//! somebody follows would need a list of followers at every node, would lose messages with the bus, and would have no
+//! a reader follows would need a list of followers at every node, would lose messages with the bus, and would have no
 //! events for a follower that comes back after a pause. Here the ring of each node is the only queue, and without a
 //! follower there is no traffic.
 
@@ -69,11 +69,11 @@ pub(super) struct Position {
 /// The events after it.
 impl PeerQuestion for Position {
     const KIND: &'static str = "session_events";
-    type Answer = Told;
+    type Answer = EventBatch;
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct EventBatch {
     process: u64,
     batch: Batch,
 }
@@ -103,7 +103,7 @@ pub(super) fn answer_others(membership: &Membership, events: &Arc<SessionEvents>
     let (events, process) = (events.clone(), membership.reporter().process);
     membership.on_question(move |position: Position| {
         let events = events.clone();
-        async move { Some(Told { process, batch: batch_of(&events, position, process).await }) }
+        async move { Some(EventBatch { process, batch: batch_of(&events, position, process).await }) }
     });
 }
 
@@ -142,7 +142,7 @@ impl Sources {
         self.is_clustered() || self.followed.is_empty()
     }
 
-    /// Begins with nodes that are not followed, at the positions that `from` says.
+    /// Begins with nodes that are not followed, at the positions of `from`.
     pub fn begin_new(&mut self, parts: &mpsc::Sender<Part>, from: impl Fn(NodeNumber) -> Position) {
         // Sources that have ended.
         while self.tasks.try_join_next().is_some() {}
@@ -187,8 +187,8 @@ async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Positio
     let mut silent: Option<(Instant, bool)> = None;
     loop {
         let part = match membership.ask(node, &from).await {
-            Some(Told { process, batch }) => {
-                let was_silent = silent.take().is_some_and(|(_, is_told)| is_told);
+            Some(EventBatch { process, batch }) => {
+                let was_silent = silent.take().is_some_and(|(_, is_reported)| is_reported);
                 let begins = is_first || was_silent || batch.restarted;
                 from.after = Some(batch.last());
                 from.process = Some(process);
@@ -202,9 +202,9 @@ async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Positio
                 return;
             }
             None => {
-                let (since, is_told) = silent.get_or_insert_with(|| (Instant::now(), false));
-                let is_due = !*is_told && since.elapsed() >= SILENT_AFTER;
-                *is_told |= is_due;
+                let (since, is_reported) = silent.get_or_insert_with(|| (Instant::now(), false));
+                let is_due = !*is_reported && since.elapsed() >= SILENT_AFTER;
+                *is_reported |= is_due;
                 is_due.then_some(Part::Silent(node))
             }
         };

@@ -110,7 +110,7 @@ pub(super) struct SessionBody {
     buffered_bytes: usize,
     /// `connected` or `resumable`.
     state: &'static str,
-    /// Milliseconds in which it can still be resumed; null while it is connected.
+    /// Milliseconds in query it can still be resumed; null while it is connected.
     resumable_ms: Option<u64>,
     /// Number of its partition.
     partition: u16,
@@ -174,7 +174,7 @@ pub(super) struct SessionList {
 /// Parameters of a list of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct SessionsQuery {
     /// Only sessions of this account: all of them, on one page.
     #[param(value_type = Option<Snowflake>)]
     user_id: Option<Snowflake>,
@@ -186,7 +186,7 @@ pub(super) struct Which {
     limit: Option<u32>,
 }
 
-impl Check for Which {
+impl Check for SessionsQuery {
     fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit.unwrap_or(100).into(), 1, 1_000);
         if self.after.as_deref().is_some_and(|after| place(after).is_none()) {
@@ -201,18 +201,18 @@ fn place(text: &str) -> Option<SessionPlace> {
 }
 
 /// Lists live sessions
-#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Which),
+#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(SessionsQuery),
     responses((status = 200, body = SessionList)))]
 pub(super) async fn list(
     _: Caller<Sessions>,
     State(v1): State<Arc<V1>>,
-    Query(which): Query<Which>,
+    Query(query): Query<SessionsQuery>,
 ) -> Result<Json<SessionList>, V1Error> {
-    let (sessions, next) = match which.user_id {
+    let (sessions, next) = match query.user_id {
         Some(user_id) => (v1.in_time(v1.gateway.of_user(user_id.id())).await?, None),
         None => {
-            let from = which.after.as_deref().and_then(place).unwrap_or_default();
-            let page = v1.in_time(v1.gateway.page(from, which.limit.unwrap_or(100) as usize)).await?;
+            let from = query.after.as_deref().and_then(place).unwrap_or_default();
+            let page = v1.in_time(v1.gateway.page(from, query.limit.unwrap_or(100) as usize)).await?;
             (page.sessions, page.next)
         }
     };

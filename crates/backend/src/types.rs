@@ -50,7 +50,7 @@ impl Serialize for Snowflake {
 impl<'de> Deserialize<'de> for Snowflake {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = Id::<()>::deserialize(deserializer)?;
-        if id.get() == 0 { Err(D::Error::custom("not a snowflake: 0 is nobody's")) } else { Ok(Self(id.get())) }
+        if id.get() == 0 { Err(D::Error::custom("not a snowflake: 0 is no id")) } else { Ok(Self(id.get())) }
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn check_new_id<T>(v1: &V1, name: &str, id: Id<T>) -> Result<(), V1Er
     let most = smallest_id_at::<()>(Timestamp(v1.now().unix.0.saturating_add(IDS_AHEAD_MS))).get();
     if id.get() > most {
         let message = format!(
-            "A new object's id must be at most {most}: snowflakes tell their time, and this one's is years ahead."
+            "A new object's id must be at most {most}: a snowflake contains its time, and this one's is years ahead."
         );
         return Err(V1Error::field(name, message));
     }

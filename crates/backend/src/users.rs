@@ -11,7 +11,7 @@ use super::{
     error::V1Error,
     external::{self, Target},
     extract::{Body, Changes, Check, FieldErrors, Path, Query},
-    guilds::{self, Which},
+    guilds::{self, PageQuery},
     jobs::JobBody,
     tokens,
     types::{AnyId, Snowflake, check_new_id},
@@ -33,7 +33,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Guilds that are notified of a change at the same time.
 const GUILDS_AT_ONCE: usize = 16;
-/// Rounds in which guilds are notified; each change by others meanwhile costs one.
+/// Rounds in query guilds are notified; each change by others meanwhile costs one.
 const ROUNDS_MAX: usize = 16;
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
@@ -43,7 +43,7 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
 /// Sends a request to every guild of an account. Guilds that it has left, or that were deleted, are skipped.
 async fn request_in_guilds<R: Request + Clone>(v1: &V1, user_id: UserId, request: R) -> Result<(), V1Error> {
     let guild_ids = v1.in_time(v1.node.guilds_of_user(user_id)).await??;
-    let asked = futures_util::stream::iter(guild_ids).map(|guild_id| {
+    let requests = futures_util::stream::iter(guild_ids).map(|guild_id| {
         let request = request.clone();
         async move {
             match v1.in_time(v1.node.command(guild_id, Actor::System, request)).await? {
@@ -52,7 +52,7 @@ async fn request_in_guilds<R: Request + Clone>(v1: &V1, user_id: UserId, request
             }
         }
     });
-    asked.buffer_unordered(GUILDS_AT_ONCE).try_collect().await
+    requests.buffer_unordered(GUILDS_AT_ONCE).try_collect().await
 }
 
 /// Changes an account by the form that a request brings, unless it is being deleted. Its guilds have it as it is now
@@ -67,7 +67,7 @@ async fn change_user(
     for _ in 0..ROUNDS_MAX {
         let Some((user, version)) = v1.in_time(v1.node.stored_user(user_id)).await?? else { break };
         request_in_guilds(v1, user_id, request::RefreshUser(user)).await?;
-        // An older state never is the last one: who told it looks again.
+        // The last state that the guilds get is the newest: a caller whose version is no longer stored repeats this.
         if v1.in_time(v1.node.is_version(user_id, version)).await?? {
             break;
         }
@@ -88,18 +88,18 @@ pub(super) struct Users {
 }
 
 /// Lists all accounts, or the one with an external id
-#[utoipa::path(get, path = "/v1/users", tag = "users", params(Which), responses((status = 200, body = Users)))]
+#[utoipa::path(get, path = "/v1/users", tag = "users", params(PageQuery), responses((status = 200, body = Users)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
-    Query(which): Query<Which>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<Users>, V1Error> {
-    let users = match &which.external_id {
+    let users = match &query.external_id {
         Some(text) => match external::id_of(&v1, ExternalKind::User, text).await? {
             Some(id) => v1.in_time(v1.node.user(UserId::new(id))).await??.into_iter().collect(),
             None => Vec::new(),
         },
-        None => v1.in_time(v1.node.store().users(which.after(), which.limit())).await??,
+        None => v1.in_time(v1.node.store().users(query.after(), query.limit())).await??,
     };
     let mut texts = external::texts(&v1, ExternalKind::User, users.iter().map(|user| user.id.get())).await?;
     let body = |user: &Arc<User>| UserBody::from(&**user).with_external_id(texts.remove(&user.id.get()));
@@ -129,7 +129,7 @@ pub(super) async fn put(
 ) -> Result<(StatusCode, Json<UserBody>), V1Error> {
     let target = Target::of(&v1, &path, "user_id").await?;
     let user_id: UserId = target.id;
-    // Before the lock: nobody waits for somebody else's body.
+    // Before the lock: no request waits for the body of another.
     let input = body.read(&v1, caller.permit()).await?;
     let wanted = target.wanted(input.external_id.clone())?;
     let put = put_whole(&v1, user_id, input);
@@ -293,7 +293,7 @@ async fn need_no_guild(v1: &V1, user_id: UserId, hint: &str) -> Result<(), V1Err
     match owned_guild(v1, user_id).await? {
         None => Ok(()),
         Some(guild_id) => Err(V1Error::conflict(format!(
-            "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, first.{hint}"
+            "The account owns the guild {guild_id}: transfer the guild to another member, or delete it, first.{hint}"
         ))),
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn router(v1: &Arc<V1>, backends: Router, cookies: Cookies) -> Router
         .with_state(shared)
 }
 
-/// D2. Browsers send a header of this kind to other sites only after asking them, and this node never agrees.
+/// D2. Browsers send a header of this kind to other sites only after a preflight request, which this node refuses.
 async fn need_page(request: Request, next: Next) -> Response {
     let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
     if !request.headers().contains_key(PAGE) || !matches!(site, None | Some(b"same-origin")) {

@@ -1,4 +1,4 @@
-//! Patch: changes to objects, laid over what is there as PUT takes it; and what the document says of them.
+//! Patch: changes to objects, merged into the present object in the form of PUT; and their OpenAPI descriptions.
 
 use super::channel::OverwriteBody;
 use crate::{

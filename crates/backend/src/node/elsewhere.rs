@@ -70,7 +70,7 @@ struct Question {
 
 impl PeerQuestion for Question {
     const KIND: &'static str = "node";
-    type Answer = Told;
+    type Answer = ForwardedAnswer;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +83,7 @@ struct Asker {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct ForwardedAnswer {
     status: u16,
     json: String,
     /// `json` is base64 of a body with this type.
@@ -93,18 +93,18 @@ struct Told {
 
 #[derive(Serialize, Deserialize)]
 struct SampleQuestion {
-    /// Time of the sample that the asking node has; 0 for none.
+    /// Time of the sample that the requesting node has; 0 for none.
     after_ms: u64,
     prefixes: Vec<String>,
 }
 
 impl PeerQuestion for SampleQuestion {
     const KIND: &'static str = "node_sample";
-    type Answer = SampleTold;
+    type Answer = SampleAnswer;
 }
 
 #[derive(Serialize, Deserialize)]
-struct SampleTold {
+struct SampleAnswer {
     at_ms: u64,
     values: Vec<(Arc<str>, f32)>,
 }
@@ -151,8 +151,8 @@ impl Elsewhere {
     }
 }
 
-/// Whether another node may ask this (E3). The live stream has questions of its own.
-fn is_asked_elsewhere(method: &Method, path: &str) -> bool {
+/// Whether another node may request this (E3). The live stream has requests of its own.
+fn is_forwarded(method: &Method, path: &str) -> bool {
     match *method {
         Method::GET | Method::POST | Method::DELETE if is_lab(path) => true,
         Method::GET => (path == "/v1/node" || path.starts_with("/v1/node/")) && path != LIVE,
@@ -194,13 +194,13 @@ fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>)
             let sample = samples.borrow().clone();
             let values = sample.values.iter().filter(|(name, _)| super::is_wanted(&prefixes, name));
             let values = values.map(|(name, value)| (name.clone(), *value)).collect();
-            Some(SampleTold { at_ms: sample.at_ms, values })
+            Some(SampleAnswer { at_ms: sample.at_ms, values })
         }
     });
 }
 
 /// Answers as for a request of this node's own.
-async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> Told {
+async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> ForwardedAnswer {
     let Question { method, path, key, body } = question;
     // Another node has checked the key, which lives as long as this question.
     let key_lives = watch::Sender::new(());
@@ -211,31 +211,31 @@ async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> To
     }
     let request = request.body(Body::from(body));
     let (Some(here), Ok(request)) = (here.upgrade(), request) else {
-        return Told::refused(V1Error::unavailable()).await;
+        return ForwardedAnswer::refused(V1Error::unavailable()).await;
     };
-    if !is_asked_elsewhere(request.method(), request.uri().path()) {
-        tracing::warn!(method, "another node asks for something that no node asks of others: it is refused");
-        return Told::refused(V1Error::no_route()).await;
+    if !is_forwarded(request.method(), request.uri().path()) {
+        tracing::warn!(method, "another node sent a request that nodes do not send each other: it is refused");
+        return ForwardedAnswer::refused(V1Error::no_route()).await;
     }
     let response = match (*here).clone().oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
-    let told = Told::of(response, bytes_max).await;
-    let encoded = wire::encode(&told);
+    let answer = ForwardedAnswer::of(response, bytes_max).await;
+    let encoded = wire::encode(&answer);
     // The bus sends a byte from 128 on as two.
     let bytes = encoded.len() + encoded.iter().filter(|byte| **byte >= 0x80).count();
     if bytes > bytes_max {
-        return Told::refused(too_large()).await;
+        return ForwardedAnswer::refused(too_large()).await;
     }
-    told
+    answer
 }
 
 fn too_large() -> V1Error {
-    V1Error::field("node", "The answer is too large to come from another node: ask for less, or ask that node itself.")
+    V1Error::field("node", "The answer is too large to come from another node: request less, or call that node itself.")
 }
 
-impl Told {
+impl ForwardedAnswer {
     async fn of(response: Response, bytes_max: usize) -> Self {
         let status = response.status().as_u16();
         let of_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -329,8 +329,8 @@ async fn pass_on(
     };
     let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str).to_owned();
     let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into(), body };
-    let told = membership.ask_within(number, &question, PATIENCE).await;
-    let Told { status, json, binary } = told.ok_or_else(V1Error::unavailable)?;
+    let answer = membership.ask_within(number, &question, PATIENCE).await;
+    let ForwardedAnswer { status, json, binary } = answer.ok_or_else(V1Error::unavailable)?;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let body = match &binary {
         Some(_) => STANDARD.decode(json).map_err(|_| V1Error::unavailable())?,
@@ -386,7 +386,7 @@ pub(super) async fn samples(
 
 async fn sample(membership: &Membership, number: NodeNumber, after_ms: u64, prefixes: &[String]) -> Option<Sample> {
     let question = SampleQuestion { after_ms, prefixes: prefixes.to_vec() };
-    let SampleTold { at_ms, values } = membership.ask(number, &question).await?;
+    let SampleAnswer { at_ms, values } = membership.ask(number, &question).await?;
     Some(Sample { at_ms, values: values.into_iter().collect() })
 }
 
@@ -395,11 +395,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn e3_nothing_but_reports_and_actions_of_a_node_is_asked() {
+    fn e3_only_reports_and_actions_of_a_node_are_forwarded() {
         for (method, path) in
             [("GET", "/v1/node"), ("GET", "/v1/node/sessions"), ("POST", ACTIONS[0]), ("POST", ACTIONS[1])]
         {
-            assert!(is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+            assert!(is_forwarded(&method.parse().unwrap(), path), "{method} {path}");
         }
         for (method, path) in [
             ("GET", "/v1/lab/recordings"),
@@ -408,7 +408,7 @@ mod tests {
             ("DELETE", "/v1/lab/recordings/7"),
             ("POST", "/v1/lab/dark"),
         ] {
-            assert!(is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+            assert!(is_forwarded(&method.parse().unwrap(), path), "{method} {path}");
         }
         for (method, path) in [
             ("POST", "/v1/lab/dictionaries"),
@@ -425,7 +425,7 @@ mod tests {
             ("PUT", "/v1/node/reload"),
             ("get", "/v1/node"),
         ] {
-            assert!(!is_asked_elsewhere(&method.parse().unwrap(), path), "{method} {path}");
+            assert!(!is_forwarded(&method.parse().unwrap(), path), "{method} {path}");
         }
     }
 

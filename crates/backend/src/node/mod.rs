@@ -76,7 +76,7 @@ pub struct SessionFilter {
     pub codec: Option<String>,
 }
 
-/// The node's figures. Reports are collected when somebody asks; they may wait for a turn of the partitions.
+/// The node's figures. Reports are collected on request; they may wait for a turn of the partitions.
 #[async_trait]
 pub trait NodeReports: Send + Sync + 'static {
     /// State of the node. Must not block.
@@ -95,7 +95,7 @@ pub trait NodeReports: Send + Sync + 'static {
     async fn session(&self, id: &str) -> Option<SessionReport>;
     /// The loudest callers of the last minute, at most `limit` of each kind.
     async fn callers(&self, limit: usize) -> CallersReport;
-    /// Whose the uploaded files are, at most `limit` of each kind; none if uploads are off.
+    /// Owners of the uploaded files, at most `limit` of each kind; none if uploads are off.
     async fn files(&self, limit: usize) -> Option<FilesReport>;
     /// Contexts, upgrades and shared-match.
     async fn compression(&self) -> CompressionReport;
@@ -260,7 +260,7 @@ pub(super) async fn guilds(
 
 /// Reports one guild
 ///
-/// Only a guild that is loaded has a report: a guild is loaded while somebody uses it.
+/// Only a guild that is loaded has a report: a guild is loaded while it is used.
 #[utoipa::path(get, path = "/v1/node/guilds/{guild_id}", tag = "node", params(("guild_id" = String, Path)),
     responses((status = 200, body = GuildReport), (status = 404, body = V1Error)))]
 pub(super) async fn guild(

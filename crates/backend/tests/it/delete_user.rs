@@ -62,8 +62,8 @@ impl Backend {
         let direct = world.post(&world.bob, "/users/@me/channels", json!({"recipient_id": "100"})).await.json();
         let direct = direct["id"].as_str().unwrap().to_owned();
         for who in [&world.bob, &world.ana] {
-            let said = world.post(who, &format!("/channels/{direct}/messages"), json!({"content": "hi"})).await;
-            assert_eq!(said.status, 200, "{}", said.body);
+            let created = world.post(who, &format!("/channels/{direct}/messages"), json!({"content": "hi"})).await;
+            assert_eq!(created.status, 200, "{}", created.body);
         }
         Content { general: general.to_string(), thread, direct }
     }
@@ -177,7 +177,7 @@ async fn j1_a_job_goes_on_after_a_restart() {
     let job = backend.delete("erase=true", 202).await;
     let again = backend.delete("erase=true", 202).await;
     assert_eq!(job["id"], again["id"], "one job for an account");
-    // While it runs nobody brings the account back. It may have ended already.
+    // While it runs no request can create the account again. It may have ended already.
     let put = backend.request(&backend.key, "PUT", "/users/101", json!({"username": "bob"}).to_string()).await.status;
     let minted = backend.request(&backend.key, "POST", "/users/101/tokens", "{}").await.status;
     let ended = backend.request(&backend.key, "GET", &format!("/jobs/{}", job["id"].as_str().unwrap()), "").await;

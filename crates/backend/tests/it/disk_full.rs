@@ -1,4 +1,4 @@
-//! A full disk: every route of the backend API that adds something answers 503 and says why, and changes nothing.
+//! A full disk: every route of the backend API that adds something answers 503 with the reason, and changes nothing.
 //! Reads, deletions and revocations go on.
 
 use crate::v1::Backend;

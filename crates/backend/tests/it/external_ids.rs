@@ -155,7 +155,7 @@ async fn guilds_and_channels_have_them_too() {
     let texts: Vec<_> = members.as_array().unwrap().iter().map(|member| &member["user"]["external_id"]).collect();
     assert!(texts.contains(&&json!("owner")), "{members}");
 
-    // Deleted things release theirs.
+    // A deleted object releases its external id.
     backend.need("DELETE", "/guilds/ext:team-1/channels/ext:room", Value::Null, 204).await;
     backend.need("PUT", &taken, body, 201).await;
     backend.need("DELETE", "/guilds/ext:team-1", Value::Null, 204).await;

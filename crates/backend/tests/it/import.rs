@@ -97,7 +97,7 @@ async fn m3_replace_makes_the_members_those_of_the_file() {
     backend.need("GET", "/users/300", Value::Null, 404).await;
 
     let done = backend.import("replace=true", &file).await;
-    assert_eq!(counts(&done[0]), (2, 0, 1, 2, 0, true), "as the dry run said: {done:?}");
+    assert_eq!(counts(&done[0]), (2, 0, 1, 2, 0, true), "as in the dry run: {done:?}");
     assert_eq!(done[0].get("removed_first"), None);
     assert_eq!(backend.member_ids().await, ["100", "101", "102", "300"], "the owner stays");
     let again = backend.import("replace=true", &file).await;
@@ -107,12 +107,12 @@ async fn m3_replace_makes_the_members_those_of_the_file() {
 }
 
 #[tokio::test]
-async fn m3_nobody_is_removed_by_a_faulty_or_empty_file() {
+async fn m3_a_faulty_or_empty_file_removes_no_member() {
     let backend = Backend::ready().await;
     let before = backend.member_ids().await;
     let faulty = backend.import("replace=true", &[line(101, "bob"), json!({"user": {"id": "102"}})]).await;
     let last = faulty.last().unwrap();
-    assert!(last["message"].as_str().unwrap().starts_with("Nobody was removed, because 1 lines"), "{faulty:?}");
+    assert!(last["message"].as_str().unwrap().starts_with("No member was removed, because 1 lines"), "{faulty:?}");
     assert!(faulty.iter().all(|line| line["done"] != true), "{faulty:?}");
     let empty = backend.import("replace=true", &[]).await;
     assert!(empty.last().unwrap()["errors"][0]["message"].as_str().unwrap().contains("empty"), "{empty:?}");
@@ -122,7 +122,7 @@ async fn m3_nobody_is_removed_by_a_faulty_or_empty_file() {
 }
 
 #[tokio::test]
-async fn m3_who_joins_while_the_file_is_read_stays() {
+async fn m3_a_member_who_joins_during_the_import_stays() {
     let backend = Backend::ready().await;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
     let pieces = stream::unfold(receiver, |mut receiver| async move {

@@ -114,19 +114,19 @@ fn never() -> Body {
 
 impl Backend {
     /// Under way until it is dropped.
-    fn begin(&self, key: &str, method: &str, path: &str, body: Body) -> Begun {
+    fn begin(&self, key: &str, method: &str, path: &str, body: Body) -> PendingResponse {
         let request = Request::builder().method(method).uri(format!("/v1{path}"));
         let request = request.header("authorization", format!("Bearer {key}")).body(body).unwrap();
-        let mut begun: Begun = Box::pin(self.api.clone().oneshot(request));
-        assert!((&mut begun).now_or_never().is_none(), "it waits for its body");
-        begun
+        let mut future: PendingResponse = Box::pin(self.api.clone().oneshot(request));
+        assert!((&mut future).now_or_never().is_none(), "it waits for its body");
+        future
     }
 }
 
-type Begun = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>>>;
+type PendingResponse = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>>>;
 
 #[tokio::test]
-async fn s21_a_key_leaves_places_for_others_and_nobody_without_one_takes_any() {
+async fn s21_a_key_leaves_places_for_others_and_callers_without_a_key_take_none() {
     let backend = Backend::new(V1Limits { requests_in_flight_max: 2, ..V1Limits::default() }).await;
     let (_, other) = backend.world.node.create_key("other", &Scope::ALL).await.unwrap();
     let held = backend.begin(&backend.key, "POST", "/publish", never());
@@ -168,7 +168,7 @@ async fn s21_streams_take_no_places_of_requests() {
 }
 
 #[tokio::test]
-async fn bodies_are_objects_and_said_to_be() {
+async fn bodies_must_be_objects_and_errors_name_that() {
     let backend = Backend::new(V1Limits::default()).await;
     let guild = backend.world.guild;
     for (method, path) in [
@@ -287,7 +287,7 @@ impl Backend {
 }
 
 #[tokio::test]
-async fn audit_says_which_key_changed_what() {
+async fn audit_entries_name_the_key_and_the_object() {
     let backend = Backend::new(V1Limits::default()).await;
     let (reader, read_only) = backend.world.node.create_key("reader", &[Scope::Read]).await.unwrap();
     backend.world.node.set_root_key("a root key that nobody guesses");
@@ -298,7 +298,7 @@ async fn audit_says_which_key_changed_what() {
         (&read_only, "PATCH", "/users/5000", &user, 403),
         (&backend.key, "PUT", "/users/5001", "{", 400),
         ("a root key that nobody guesses", "DELETE", "/users/4999", "", 404),
-        // These change nothing that is kept, or come from nobody.
+        // These change nothing that is stored, or have no valid key.
         (&backend.key, "GET", "/users/5000", "", 200),
         (&backend.key, "POST", "/publish", &event, 200),
         ("wrong", "PUT", "/users/5002", &user, 401),
@@ -339,9 +339,9 @@ async fn audit_has_what_was_done_for_a_client_that_went_away() {
     let request = Request::builder().method("PUT").uri("/v1/users/5000");
     let request = request.header("authorization", format!("Bearer {}", backend.key));
     let request = request.body(Body::from(json!({"username": "ana"}).to_string())).unwrap();
-    let mut begun: Begun = Box::pin(backend.api.clone().oneshot(request));
-    assert!((&mut begun).now_or_never().is_none(), "it has begun");
-    drop(begun);
+    let mut future: PendingResponse = Box::pin(backend.api.clone().oneshot(request));
+    assert!((&mut future).now_or_never().is_none(), "it waits for its body");
+    drop(future);
     let entries = until("an entry", async || match backend.audit("").await {
         entries if entries.len() == 1 => Ok(entries),
         entries => Err(entries),
