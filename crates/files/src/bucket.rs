@@ -123,9 +123,9 @@ impl Health {
 /// Error message of the store, without the response body: the body may repeat the id of the access key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Said(String);
+struct ErrorText(String);
 
-impl Said {
+impl ErrorText {
     fn new(error: &object_store::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -175,7 +175,7 @@ impl Bucket {
         if let Some(endpoint) = options.endpoint {
             builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
         }
-        let store = builder.build().map_err(|error| StorageError::Unavailable(Box::new(Said::new(&error))))?;
+        let store = builder.build().map_err(|error| StorageError::Unavailable(Box::new(ErrorText::new(&error))))?;
         Ok(Self(Arc::new(Inner {
             store,
             prefix: if options.prefix.is_empty() { String::new() } else { format!("{}/", options.prefix) },
@@ -203,14 +203,14 @@ impl Inner {
             }
             Err(error) => error,
         };
-        let said = Said::new(&error);
-        let is_no_object = matches!(error, object_store::Error::NotFound { .. }) && !said.0.contains("NoSuchBucket");
+        let text = ErrorText::new(&error);
+        let is_no_object = matches!(error, object_store::Error::NotFound { .. }) && !text.0.contains("NoSuchBucket");
         if reads && is_no_object {
             self.health.worked();
             return Err(StorageError::NotFound);
         }
-        self.health.failed(&said);
-        Err(StorageError::Unavailable(Box::new(said)))
+        self.health.failed(&text);
+        Err(StorageError::Unavailable(Box::new(text)))
     }
 
     async fn meta(&self, path: &ObjectPath) -> Result<Option<ObjectMeta>, StorageError> {
@@ -282,7 +282,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The bytes of `range`, which lies within the object. A stream that fails has been counted and logged.
+    /// The bytes of `range`, which is within the object. A stream that fails has been counted and logged.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -340,7 +340,7 @@ impl FileStorage for Bucket {
         let options = GetOptions { range: Some(GetRange::Bounded(0..HEAD_BYTES)), ..GetOptions::default() };
         let found = match inner.store.get_opts(&path, options).await {
             // No range is in an empty object.
-            Err(error) if Said::new(&error).0.contains("416") => {
+            Err(error) if ErrorText::new(&error).0.contains("416") => {
                 let meta = inner.meta(&path).await?.ok_or(StorageError::NotFound)?;
                 let remote =
                     Remote { bytes: meta.size, written_at: meta.last_modified.into(), head: Bytes::new(), inner, path };

@@ -43,7 +43,7 @@ impl ServerClock {
         }
     }
 
-    /// The server's time; this machine's if the server does not tell its own.
+    /// The server's time; this machine's if the server sends none.
     pub(crate) fn now(&self) -> SystemTime {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((date, at)) => date + at.elapsed(),

@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug)]
 pub struct Staging {
     dir: PathBuf,
-    begun: AtomicU64,
+    started: AtomicU64,
 }
 
 impl Staging {
@@ -27,7 +27,7 @@ impl Staging {
             _ => {}
         }
         fs::create_dir_all(&dir)?;
-        Ok(Self { dir, begun: AtomicU64::new(0) })
+        Ok(Self { dir, started: AtomicU64::new(0) })
     }
 
     /// Where new files are created.
@@ -38,7 +38,7 @@ impl Staging {
 
     /// A path for a new file.
     pub fn next_path(&self) -> PathBuf {
-        self.dir.join(self.begun.fetch_add(1, Ordering::Relaxed).to_string())
+        self.dir.join(self.started.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
     /// Creates a file. Blocks.

@@ -17,7 +17,7 @@ pub enum RequestError {
     /// The library does not understand the server.
     #[error("{0} does not speak valid HTTP")]
     Http(&'static str, #[source] hyper::Error),
-    /// It refused.
+    /// The server answered with a status of failure.
     #[error("{0} answered {1}")]
     Status(&'static str, StatusCode),
     /// The response is incomplete, or larger than the caller accepts.

@@ -15,7 +15,7 @@ use std::{
 /// The loudest callers of the last minute.
 #[derive(Debug)]
 pub struct Callers {
-    begun: Instant,
+    started: Instant,
     state: Mutex<State>,
 }
 
@@ -30,7 +30,7 @@ struct State {
 /// Callers of each kind, most requests first.
 #[derive(Clone, Debug, Default)]
 pub struct LoudCallers {
-    /// Of everybody.
+    /// Sum over all callers.
     pub all: Requests,
     pub accounts: Vec<(u64, Requests)>,
     /// 0 is the root key.
@@ -41,13 +41,13 @@ pub struct LoudCallers {
 
 impl Default for Callers {
     fn default() -> Self {
-        Self { begun: Instant::now(), state: Mutex::default() }
+        Self { started: Instant::now(), state: Mutex::default() }
     }
 }
 
 impl Callers {
     pub(crate) fn note(&self, note: &RequestNote, ns: u64) {
-        let at_s = self.begun.elapsed().as_secs();
+        let at_s = self.started.elapsed().as_secs();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.all.note(at_s, (), ns);
         state.networks.note(at_s, network(note.peer), ns);
@@ -58,7 +58,7 @@ impl Callers {
     /// At most `limit` of each kind.
     #[must_use]
     pub fn report(&self, limit: usize) -> LoudCallers {
-        let at_s = self.begun.elapsed().as_secs();
+        let at_s = self.started.elapsed().as_secs();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let networks = state.networks.report(at_s, limit);
         LoudCallers {

@@ -1,7 +1,6 @@
-//! JSON errors: the body and headers of an answer that is not what its request asked for.
+//! JSON errors: the body and headers of responses with a status of failure.
 //!
-//! Invariants  every body is `{"message", "code", …}`; an answer that tells when to come back does so in
-//!             body and headers.
+//! Invariants  every body is `{"message", "code", …}`; a response with a time to retry has it in body and headers.
 //!             Spec  docs/protocol/reference.md §10.1.
 
 use crate::{FieldErrors, OverQuota};
@@ -94,7 +93,7 @@ pub fn over_quota(over_quota: OverQuota) -> &'static str {
     }
 }
 
-/// Writes the headers of a 429 response that say how long to wait.
+/// Writes the headers of a 429 response with the time to wait.
 fn write_retry_headers(headers: &mut HeaderMap, retry_after_ms: u64, is_global: bool) {
     headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
     headers.insert("x-ratelimit-scope", HeaderValue::from_static(if is_global { "global" } else { "user" }));

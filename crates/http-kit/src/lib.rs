@@ -1,4 +1,4 @@
-//! HTTP kit: what the servers for clients, for backends and for files have in common.
+//! HTTP kit: code that the servers for clients, for backends and for files share.
 //!
 //! Owns        the body of a request: its quotas, deadline and JSON tree; form data; rate limiters; the peer's address;
 //!             JSON errors; files of pages; health; wall times and traces of requests.

@@ -213,7 +213,7 @@ mod tests {
                 prop_assert_eq!(next.is_some(), verdict.remaining == 0, "L4");
                 if !verdict.admitted {
                     let later = Instant(now + verdict.reset_after_ms);
-                    prop_assert!(limiter.refusal(later, key, rule).is_none(), "L4: waiting as told is enough");
+                    prop_assert!(limiter.refusal(later, key, rule).is_none(), "L4: waiting for `reset_after_ms` is enough");
                 }
                 invariants(&limiter);
             }

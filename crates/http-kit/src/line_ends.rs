@@ -62,7 +62,7 @@ impl LineEnds {
         out
     }
 
-    /// What is held back at the end of the body.
+    /// The bytes that were held back until the end of the body.
     pub fn end(&mut self) -> Vec<u8> {
         match self {
             Self::Lf(lines) => std::mem::take(&mut lines.held),

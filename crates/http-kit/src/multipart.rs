@@ -287,7 +287,7 @@ fn disposition_of(header: &[u8]) -> (&[u8], Vec<(String, Vec<u8>)>) {
     let (kind, mut rest) = header.split_at(end);
     let mut parameters = Vec::new();
     while let Some(at) = rest.iter().position(|byte| *byte == b'=') {
-        // What is before the last separator has no value.
+        // Text before the last separator has no value.
         let name = rest[..at].rsplit(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         let value;
         (value, rest) = parameter_value(rest[at + 1..].trim_ascii_start());

@@ -32,7 +32,7 @@ pub trait RequestTracer: Send + Sync {
     /// The root span of a request, with the value of its header `traceparent`. None: the request is not traced.
     fn begin(&self, traceparent: Option<&str>) -> Option<TraceHandle>;
 
-    /// Runs a traced request: what it causes becomes part of `trace`, and its log lines carry the trace's id.
+    /// Runs a traced request: spans within become part of `trace`, and its log lines carry the trace's id.
     fn run(&self, trace: TraceHandle, answering: Answering) -> Answering;
 }
 
@@ -81,7 +81,7 @@ pub fn observe(router: Router, account: Arc<RestAccount>, tracer: Option<Arc<dyn
             account: account.clone(),
             trace: tracer.as_ref().and_then(begin),
             method: method_name(request.method()),
-            begun: Instant::now(),
+            started: Instant::now(),
             note: None,
             status: None,
         };
@@ -113,7 +113,7 @@ struct Observed {
     account: Arc<RestAccount>,
     trace: Option<(TraceHandle, Arc<dyn RequestTracer>)>,
     method: &'static str,
-    begun: Instant,
+    started: Instant,
     /// None until there is an answer, and for what has no route: pages, health, metrics.
     note: Option<RequestNote>,
     /// None: the client went away.
@@ -129,7 +129,7 @@ impl Drop for Observed {
             (None, None) => format!("{} gone", self.method),
             (None, Some(_)) => return,
         };
-        let ns = now.duration_since(self.begun).as_nanos() as u64;
+        let ns = now.duration_since(self.started).as_nanos() as u64;
         self.account.handled(&name, ns);
         self.note.iter().for_each(|note| self.account.callers.note(note, ns));
         let Some((trace, _)) = &self.trace else { return };

@@ -32,8 +32,8 @@ mod tests {
         };
         use tower::ServiceExt;
         let ready = Arc::new(AtomicBool::new(false));
-        let told = ready.clone();
-        let router = ops_router(move || if told.load(Ordering::SeqCst) { Ok(()) } else { Err("it starts") });
+        let is_ready = ready.clone();
+        let router = ops_router(move || if is_ready.load(Ordering::SeqCst) { Ok(()) } else { Err("it starts") });
         let status = async |path: &str| {
             router.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
         };

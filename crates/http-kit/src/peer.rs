@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 pub struct Peer(pub IpAddr);
 
 impl Peer {
-    /// Address of a request's peer; the unspecified address if nobody put one in.
+    /// Address of a request's peer; the unspecified address if the extension is missing.
     #[must_use]
     pub fn address_in(extensions: &Extensions) -> IpAddr {
         extensions.get::<Self>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0)
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_trusted_means_the_socket() {
+    fn without_trusted_proxies_the_address_is_the_socket_s() {
         assert_eq!(peer_from(ip("127.0.0.1"), Some("192.0.2.1"), &[]), ip("127.0.0.1"));
         check("192.0.2.1", None, "192.0.2.1");
         check("192.0.2.1", Some("192.0.2.2"), "192.0.2.1");
@@ -129,8 +129,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p1_a_client_cannot_choose_its_address(said in "[0-9a-f.:, \\[\\]]{0,60}|.{0,60}") {
-            check("127.0.0.1", Some(&format!("{said},192.0.2.1, 10.0.0.1")), "192.0.2.1");
+        fn p1_a_client_cannot_choose_its_address(forged in "[0-9a-f.:, \\[\\]]{0,60}|.{0,60}") {
+            check("127.0.0.1", Some(&format!("{forged},192.0.2.1, 10.0.0.1")), "192.0.2.1");
         }
     }
 }

@@ -48,7 +48,7 @@ fn text(error: &StorageError) -> String {
 }
 
 #[tokio::test]
-async fn b1_an_outage_is_told_in_time_and_passes() {
+async fn b1_an_outage_is_reported_in_time_and_ends() {
     let Some(server) = S3Server::start(free_port()) else { return };
     let bucket = Bucket::new(options(&server, "files", "")).unwrap();
     // The bucket does not exist yet.

@@ -97,7 +97,7 @@ impl S3Server {
     }
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 pub fn free_port() -> u16 {
     // Tests run side by side, and the system may offer a port again before its server listens.
     static OFFERED: Mutex<Vec<u16>> = Mutex::new(Vec::new());
