@@ -161,7 +161,7 @@ impl ArmRun {
         let parts = frame.parts(message.seq, Framing::None);
         let slices = parts.slices(0);
         let plain_bytes = slices.iter().map(|slice| slice.len()).sum();
-        let begun = thread_cpu_ns();
+        let started_ns = thread_cpu_ns();
         let wire_bytes = match &mut self.writers {
             Writers::Own { encoders, order } => {
                 if let Entry::Vacant(entry) = encoders.entry(message.session) {
@@ -187,7 +187,7 @@ impl ArmRun {
             count: 1,
             plain_bytes: framed_bytes(plain_bytes),
             wire_bytes: framed_bytes(wire_bytes),
-            cpu_ns: thread_cpu_ns().saturating_sub(begun),
+            cpu_ns: thread_cpu_ns().saturating_sub(started_ns),
         };
         *self.sums.entry(message.name.as_str()).or_default() += sum;
         Ok(sum)

@@ -210,8 +210,8 @@ mod tests {
         (Dark::new(switch.start(filter).unwrap(), runs, memory_bytes_max), switch)
     }
 
-    fn said(session: u64, seq: u64) -> TapMessage {
-        let body = format!("{{\"channel_id\":\"15\",\"content\":\"said {seq} to everybody\",\"guild_id\":\"7\"}}");
+    fn message_create(session: u64, seq: u64) -> TapMessage {
+        let body = format!("{{\"channel_id\":\"15\",\"content\":\"message {seq} for all\",\"guild_id\":\"7\"}}");
         TapMessage::Dispatch {
             session,
             at_ms: seq,
@@ -228,7 +228,7 @@ mod tests {
     fn n1_all_arms_count_the_same_dispatches() {
         let (mut dark, _switch) = dark(&["zlib", "zstd", "zstd-once", "shared-match"], 1 << 30);
         for seq in 1..=300 {
-            (0..3).for_each(|session| dark.handle(said(session, seq)).unwrap());
+            (0..3).for_each(|session| dark.handle(message_create(session, seq)).unwrap());
         }
         let status = dark.status();
         let plain: BTreeSet<(u64, u64)> =
@@ -249,7 +249,7 @@ mod tests {
     fn n2_sessions_beyond_the_memory_budget_are_left_out_and_counted() {
         let (mut dark, _switch) = dark(&["zstd", "zlib"], 1_500_000);
         for session in 0..5 {
-            (1..=10).for_each(|seq| dark.handle(said(session, seq)).unwrap());
+            (1..=10).for_each(|seq| dark.handle(message_create(session, seq)).unwrap());
         }
         let status = dark.status();
         assert_eq!((status.sessions_memory_total, status.arms[0].total.count), (3, 20), "{status:?}");
@@ -257,10 +257,10 @@ mod tests {
         // There is room again.
         dark.handle(TapMessage::End { session: 0, is_full: false }).unwrap();
         dark.handle(TapMessage::End { session: 1, is_full: false }).unwrap();
-        dark.handle(said(9, 1)).unwrap();
+        dark.handle(message_create(9, 1)).unwrap();
         assert_eq!(dark.status().arms[0].total.count, 21);
         // One that was left out stays out: its streams would begin in the middle.
-        dark.handle(said(3, 11)).unwrap();
+        dark.handle(message_create(3, 11)).unwrap();
         assert_eq!(dark.status().arms[0].total.count, 21);
     }
 

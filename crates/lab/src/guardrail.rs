@@ -39,9 +39,9 @@ impl Moments {
             return;
         }
         let (mine, theirs) = (self.count as f64, other.count as f64);
-        let apart = other.mean - self.mean;
-        self.mean += apart * theirs / count as f64;
-        self.squares += other.squares + apart * apart * mine * theirs / count as f64;
+        let delta = other.mean - self.mean;
+        self.mean += delta * theirs / count as f64;
+        self.squares += other.squares + delta * delta * mine * theirs / count as f64;
         self.count = count;
     }
 

@@ -374,17 +374,17 @@ mod tests {
 
     #[test]
     fn p1_both_encodings_are_scrubbed_unless_the_parameters_forbid_it() {
-        let said = json!({"content": "quetzalcoatl", "id": 1_234_567_890_123_456_789_u64, "type": 0});
+        let message = json!({"content": "quetzalcoatl", "id": 1_234_567_890_123_456_789_u64, "type": 0});
         for encoding in [Encoding::Json, Encoding::Etf] {
             for is_scrubbed in [true, false] {
                 let (mut recorder, _switch) = recorder(is_scrubbed, false, 1 << 30);
-                recorder.record(dispatch(encoding, EventName::MessageCreate, PUBLIC, &said)).unwrap();
-                recorder.record(dispatch(encoding, EventName::Backend, PUBLIC, &said)).unwrap();
+                recorder.record(dispatch(encoding, EventName::MessageCreate, PUBLIC, &message)).unwrap();
+                recorder.record(dispatch(encoding, EventName::Backend, PUBLIC, &message)).unwrap();
                 let status = recorder.status();
                 assert_eq!(status.left_out_total, u64::from(is_scrubbed), "the event of a backend");
                 let bodies = bodies(recorder);
                 assert_eq!(bodies.len(), if is_scrubbed { 1 } else { 2 });
-                assert_eq!(bodies[0] == said, !is_scrubbed, "{encoding:?} {}", bodies[0]);
+                assert_eq!(bodies[0] == message, !is_scrubbed, "{encoding:?} {}", bodies[0]);
                 assert_eq!(bodies[0]["type"], 0);
                 assert!(bodies[0]["id"].is_u64() && bodies[0]["content"].as_str().unwrap().len() == 12);
             }

@@ -13,7 +13,7 @@ use guildhall_traffic::{Chat, Kind, Params, Traffic, Viewer};
 const SESSIONS: u32 = 6;
 const MESSAGES: usize = 2000;
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
-/// Fewer recorded dispatches make no good dictionary: what a few of them have in common is chance.
+/// Fewer recorded dispatches make no good dictionary: the common parts of a few are chance.
 pub const SAMPLES_MIN: usize = 3000;
 
 /// A dictionary for traffic like this.

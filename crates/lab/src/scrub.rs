@@ -177,10 +177,10 @@ impl<'de> Visitor<'de> for Copier<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
         self.out.push('[');
-        let begun = self.out.len();
+        let start = self.out.len();
         loop {
             let before = self.out.len();
-            if before > begun {
+            if before > start {
                 self.out.push(',');
             }
             if seq.next_element_seed(self.within())?.is_none() {
@@ -194,13 +194,13 @@ impl<'de> Visitor<'de> for Copier<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         self.out.push('{');
-        let begun = self.out.len();
+        let start = self.out.len();
         while let Some(name) = map.next_key::<String>()? {
             if !self.allowed.has(&name) || self.left_out.contains(&name.as_str()) {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            if self.out.len() > begun {
+            if self.out.len() > start {
                 self.out.push(',');
             }
             match crate::allowed::is_id(&name) {

@@ -503,9 +503,9 @@ mod tests {
     fn w1_four_nodes_that_share_their_sums_have_the_rate_of_one_and_find_more() {
         let count =
             |worse: f64, all_judge: bool| (0..200).filter(|seed| cluster_alarms(*seed, worse, all_judge)).count();
-        let (none, shared, apart) = (count(0.0, false), count(0.1, false), count(0.1, true));
-        println!("alarms of 200: none planted {none}; 10 % more bytes: shared {shared}, each node alone {apart}");
+        let (none, shared, separate) = (count(0.0, false), count(0.1, false), count(0.1, true));
+        println!("alarms of 200: none planted {none}; 10 % more bytes: shared {shared}, each node alone {separate}");
         assert!(none <= 10, "{none} false alarms of 200; the rate is 5 %");
-        assert!(shared > apart && shared >= 150, "{shared} with shared sums, {apart} without");
+        assert!(shared > separate && shared >= 150, "{shared} with shared sums, {separate} without");
     }
 }

@@ -38,7 +38,7 @@ pub enum MediaError {
     /// The node does not reach its database.
     #[error("503: Service Unavailable: {DATABASE_AWAY}")]
     DatabaseAway,
-    /// The store failed. Logged where it is turned into a response, never told.
+    /// The store failed. Logged where it is turned into a response, which does not contain it.
     #[error("500: Internal Server Error")]
     Store(StoreError),
     /// A bug of this server.

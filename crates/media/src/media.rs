@@ -34,7 +34,7 @@ impl Media {
     /// Too many requests with files are handled at the moment; the store cannot be read.
     pub async fn admit_upload(&self, sender: u64, channel: Option<ChannelId>) -> Result<UploadPermit, MediaError> {
         let guild = match channel {
-            // What is in no guild has a share of its own.
+            // A channel without a guild has a share of its own.
             Some(channel_id) => Some(self.node.guild_of_channel(channel_id).await?.unwrap_or(channel_id.cast())),
             None => None,
         };

@@ -87,7 +87,7 @@ impl PictureRule {
         Self { bytes_max: media.files.as_ref().map(|_| EMOJI_BYTES_MAX) }
     }
 
-    /// Reads `data:image/…;base64,…`. The bytes determine the format, whatever the text says.
+    /// Reads `data:image/…;base64,…`. The bytes determine the format, not the media type in the text.
     pub fn parse(self, value: &Value) -> Result<Picture, FieldErrors> {
         let invalid = |message: &'static str| FieldError::new("IMAGE_INVALID", message);
         let bytes_max = self.bytes_max.ok_or_else(|| FieldError::new("UNSUPPORTED", NOT_KEPT))?;

@@ -41,7 +41,7 @@ pub(crate) const FILES_UNAVAILABLE: MediaError = MediaError::coded(
 #[derive(Debug)]
 pub(crate) struct UploadPermits {
     all: Arc<Semaphore>,
-    /// By account or webhook. Those that nobody uses are forgotten when others come.
+    /// By account or webhook. Unused ones are removed when others come.
     senders: Mutex<BTreeMap<u64, Weak<Semaphore>>>,
 }
 

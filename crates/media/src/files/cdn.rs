@@ -86,7 +86,7 @@ async fn serve(
             // Only stickers can be something else than a picture (D3).
             (_, "json") if !is_shown => "application/json",
             (_, "gif") if is_hash(&name) && !name.starts_with("a_") && content_type != "image/gif" => {
-                let message = "This picture does not move: ask for .png or .webp";
+                let message = "This picture is not animated: request .png or .webp";
                 return Err(MediaError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
             }
             (content_type, extension) if is_shown && extension != "json" => content_type,

@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const HEADER_READS_MAX: u32 = 1024;
 
 /// The name in `incoming/` and the bytes it counts for.
-struct Taken {
+struct StagedFile {
     files: Files,
     share: Share,
     path: PathBuf,
@@ -28,7 +28,7 @@ struct Taken {
     is_kept: bool,
 }
 
-impl Drop for Taken {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         // One system call, without waiting for its result. A file that was moved to its place is not here any more.
         let _ = fs::remove_file(&self.path);
@@ -41,7 +41,7 @@ impl Drop for Taken {
 
 /// A file that is being written.
 pub(crate) struct Incoming {
-    taken: Taken,
+    staged: StagedFile,
     file: Option<File>,
     buffer: Vec<u8>,
     head: Vec<u8>,
@@ -49,7 +49,7 @@ pub(crate) struct Incoming {
 
 /// A file that is whole, and has no place yet.
 pub(crate) struct Received {
-    taken: Taken,
+    staged: StagedFile,
     /// The first bytes, which determine the type.
     pub head: Vec<u8>,
     /// Width and height of a picture.
@@ -61,20 +61,20 @@ impl Incoming {
         // A caller that stops waiting drops the result, which deletes the file.
         let create = move || {
             let file = Staging::create(&path)?;
-            Ok((Taken { files, share, path, bytes: 0, is_kept: false }, file))
+            Ok((StagedFile { files, share, path, bytes: 0, is_kept: false }, file))
         };
-        let (taken, file) = blocking(create).await.map_err(FileError::of)?;
-        Ok(Self { taken, file: Some(file), buffer: Vec::new(), head: Vec::new() })
+        let (staged, file) = blocking(create).await.map_err(FileError::of)?;
+        Ok(Self { staged, file: Some(file), buffer: Vec::new(), head: Vec::new() })
     }
 
     /// The next bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let more = bytes.len() as u64;
-        if self.taken.bytes + more > self.taken.files.0.file_bytes_max {
-            return Err(FileError::TooLarge(self.taken.files.0.file_bytes_max));
+        if self.staged.bytes + more > self.staged.files.0.file_bytes_max {
+            return Err(FileError::TooLarge(self.staged.files.0.file_bytes_max));
         }
-        self.taken.files.take_room(self.taken.share, more)?;
-        self.taken.bytes += more;
+        self.staged.files.take_room(self.staged.share, more)?;
+        self.staged.bytes += more;
         let missing = kind::HEAD_BYTES - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
         self.buffer.extend_from_slice(bytes);
@@ -94,33 +94,33 @@ impl Incoming {
     /// The file is complete.
     pub async fn finish(mut self) -> Result<Received, FileError> {
         self.flush().await?;
-        let Self { taken, file, head, .. } = self;
+        let Self { staged, file, head, .. } = self;
         let is_picture = kind::sniff(&head).is_some_and(|media| media.starts_with("image/"));
         let measure = move || match file {
             Some(mut file) if is_picture => file.seek(SeekFrom::Start(0)).map(|_| pixels(file)),
             _ => Ok(None),
         };
         let width_height = blocking(measure).await.map_err(FileError::of)?;
-        Ok(Received { taken, head, width_height })
+        Ok(Received { staged, head, width_height })
     }
 }
 
 impl Received {
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
-        self.taken.bytes
+        self.staged.bytes
     }
 
     /// Returns all bytes. The file is removed.
     pub async fn read(self) -> io::Result<Vec<u8>> {
-        blocking(move || fs::read(&self.taken.path)).await
+        blocking(move || fs::read(&self.staged.path)).await
     }
 
     /// Moves the file to its place. It survives a crash from now on (F1).
     pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> Result<(), FileError> {
         // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
         let kept = tokio::spawn(async move {
-            let Taken { files, share, path, bytes, is_kept } = &mut self.taken;
+            let StagedFile { files, share, path, bytes, is_kept } = &mut self.staged;
             files.0.storage.put_file(&attachment_key(channel_id, id), path, *bytes).await?;
             files.0.shares.kept(*share, channel_id, *bytes);
             *is_kept = true;

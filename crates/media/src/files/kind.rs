@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn kinds() {
         let check =
-            |head: &[u8], name: &str, claimed: Option<&str>, told: Option<&str>, served: (&'static str, bool)| {
-                assert_eq!(content_type(head, name, claimed).as_deref(), told, "{name}");
+            |head: &[u8], name: &str, claimed: Option<&str>, expected: Option<&str>, served: (&'static str, bool)| {
+                assert_eq!(content_type(head, name, claimed).as_deref(), expected, "{name}");
                 assert_eq!(super::served(head, name), served, "{name}");
             };
         let download = ("application/octet-stream", false);

@@ -177,7 +177,7 @@ impl Files {
         let percent = |of: u32| (u128::from(bytes_max) * u128::from(of.min(100)) / 100) as u64;
         let shares = Shares::new(shares::Limits {
             sender_day_max: if account_day_percent < 100 { percent(account_day_percent) } else { u64::MAX },
-            // All of it is `bytes_max`, past which the sweep is asked for room.
+            // All of it is `bytes_max`, past which a sweep starts to make room.
             guild_max: if guild_percent < 100 { percent(guild_percent) } else { u64::MAX },
             attachments_max: bytes_max - percent(pictures_percent),
         });
@@ -224,7 +224,7 @@ impl Files {
         self.0.bytes_max
     }
 
-    /// Whose they are: at most `limit` guilds and accounts.
+    /// Owners of the files: at most `limit` guilds and accounts.
     #[must_use]
     pub fn owners(&self, limit: usize) -> FileOwners {
         let shares = &self.0.shares;

@@ -369,11 +369,11 @@ impl Files {
         store: &dyn Store,
         owners: &[(PictureOwner, Vec<String>)],
     ) -> Result<u64, super::sweep::SweepError> {
-        let asked: Vec<PictureOwner> = owners.iter().map(|(owner, _)| *owner).collect();
+        let requested: Vec<PictureOwner> = owners.iter().map(|(owner, _)| *owner).collect();
         let mut removed = 0;
         'attempts: for _ in 0..ATTEMPTS_MAX {
             let settled = self.0.pictures.lock().settled;
-            let in_use = store.pictures_in_use(&asked).await?;
+            let in_use = store.pictures_in_use(&requested).await?;
             for ((owner, names), in_use) in owners.iter().zip(in_use) {
                 for name in names.iter().filter(|name| !in_use.contains(*name)) {
                     match self.may_remove((*owner, name.clone()), settled) {

@@ -41,8 +41,8 @@ pub(super) async fn respond(object: Remote, request: Request) -> Result<Response
     let (response, range) = match range.map(|range| one_range(range, size)) {
         None => (response, 0..size),
         Some(Some(range)) => {
-            let said = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-            (response.status(StatusCode::PARTIAL_CONTENT).header(header::CONTENT_RANGE, said), range)
+            let content_range = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+            (response.status(StatusCode::PARTIAL_CONTENT).header(header::CONTENT_RANGE, content_range), range)
         }
         Some(None) => {
             let response = response.status(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -74,7 +74,7 @@ fn whole_seconds(time: SystemTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
 }
 
-/// The one range that a header asks for, within `size` bytes.
+/// The one range that a header requests, within `size` bytes.
 fn one_range(header: &str, size: u64) -> Option<Range<u64>> {
     let ranges = http_range_header::parse_range_header(header).ok()?.validate(size).ok()?;
     match &ranges[..] {

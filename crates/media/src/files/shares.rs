@@ -1,7 +1,7 @@
-//! Shares: how many bytes of the files one account and one guild may have, and whose they are.
+//! Shares: bytes of files that one account and one guild may have, and the owners of files.
 //!
 //! Owns        bytes by guild and channel, and the bytes that each account or webhook uploaded within a day.
-//! Why         without shares one account fills `bytes_max`, and from then on nobody can send a file.
+//! Why         without shares one account can fill `bytes_max`, after which every upload is refused.
 //! Invariants  S1 files of one guild never exceed its share, uploads in progress included. S2 an account's uploads of
 //!             any 24 hours never exceed its share. S3 attachments leave the reserve to
 //!             pictures. (tests `s1_*` to `s3_*`)
@@ -32,7 +32,7 @@ pub(super) struct Limits {
     pub attachments_max: u64,
 }
 
-/// Whose share an incoming file takes.
+/// Account and guild whose shares an incoming file takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Account or webhook.
@@ -102,7 +102,7 @@ struct State {
     channels: HashMap<ChannelId, OfChannel>,
     /// With uploads in progress.
     guilds: HashMap<GuildId, u64>,
-    /// Of pictures.
+    /// Bytes of pictures.
     pictures: u64,
 }
 
@@ -122,7 +122,7 @@ pub struct SenderFiles {
     pub bytes: u64,
 }
 
-/// Whose the files are.
+/// Bytes of files by owner.
 #[derive(Clone, Debug, Default)]
 pub struct FileOwners {
     /// All files, incoming ones too.
@@ -130,7 +130,7 @@ pub struct FileOwners {
     pub bytes_max: u64,
     /// Of avatars, icons, emoji and stickers.
     pub pictures_bytes: u64,
-    /// Files of all guilds have at most so many bytes.
+    /// Maximum number of bytes of the files of all guilds.
     pub attachments_bytes_max: u64,
     pub guild_bytes_max: u64,
     pub sender_day_bytes_max: u64,

@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::{task::JoinHandle, time::sleep};
 
-/// Between two questions to the store: it has other things to do.
+/// Pause between two queries, so that the store can serve other work.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// Full storage does not cause more frequent sweeps than this.
 const EVERY_MIN: Duration = Duration::from_secs(30);
@@ -174,11 +174,11 @@ impl Files {
     async fn remove_unneeded(&self, store: &dyn Store, files: &[(ChannelId, Id<()>)]) -> Result<u64, SweepError> {
         let unclaimed: Vec<(ChannelId, Id<()>)> =
             files.iter().copied().filter(|(_, id)| !self.0.pending.holds(*id)).collect();
-        let asked: Vec<Id<()>> = unclaimed.iter().map(|(_, id)| *id).collect();
-        if asked.is_empty() {
+        let ids: Vec<Id<()>> = unclaimed.iter().map(|(_, id)| *id).collect();
+        if ids.is_empty() {
             return Ok(0);
         }
-        let in_use = store.attachments_in_use(&asked).await?;
+        let in_use = store.attachments_in_use(&ids).await?;
         let mut removed = 0;
         for (channel_id, id) in unclaimed.into_iter().filter(|(_, id)| !in_use.contains(id)) {
             self.remove(channel_id, id).await?;

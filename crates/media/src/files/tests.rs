@@ -113,7 +113,7 @@ async fn no_file_takes_the_place_of_another() {
 }
 
 #[tokio::test]
-async fn f3_the_sweep_takes_only_what_nobody_claims() {
+async fn f3_the_sweep_removes_only_files_without_a_message() {
     let dir = tempfile::tempdir().unwrap();
     let files = open(dir.path(), 10_000).await;
     let store = MemoryStore::new();
