@@ -1,4 +1,4 @@
-//! Callers: who sent most requests in the last minute, in bounded memory.
+//! Callers: the senders of the most requests in the last minute, in bounded memory.
 //!
 //! Owns        `Loudest`, the requests and their time by caller, in `SLOTS` slots of `SLOT_S` seconds.
 //! Invariants  C1 a caller with more than one in `COUNTERS` of the requests of a slot is in it, with at least its

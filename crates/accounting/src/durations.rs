@@ -242,8 +242,8 @@ mod tests {
             prop_assert_eq!(snapshot.total_ns, all.iter().sum::<u64>());
             all.sort_unstable();
             let rank = ((all.len() as f64 * q).ceil() as usize).clamp(1, all.len());
-            let (truth, told) = (all[rank - 1], snapshot.quantile_ns(q));
-            prop_assert!(told >= truth && told <= truth + truth / 4 + 1, "{truth} {told}");
+            let (truth, estimate) = (all[rank - 1], snapshot.quantile_ns(q));
+            prop_assert!(estimate >= truth && estimate <= truth + truth / 4 + 1, "{truth} {estimate}");
         }
     }
 }

@@ -131,7 +131,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds what all series say now, and returns their values. Call it once a second.
+    /// Adds a reading of all series, and returns their values. Call it once a second.
     pub fn push(&mut self, at_ms: u64, readings: BTreeMap<String, Reading>) -> Sample {
         let seconds = at_ms.saturating_sub(self.last_at_ms) as f64 / 1_000.0;
         let mut sample = Sample { at_ms, values: BTreeMap::new() };

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeNamed))]
 pub struct Named {
-    /// Name of the counted thing.
+    /// What is counted.
     pub name: String,
     /// Its count, or its size in bytes.
     pub value: u64,
@@ -176,7 +176,7 @@ pub struct OverviewReport {
     pub memory: Memory,
 }
 
-/// Somebody who sends requests.
+/// An account, key or address that sends requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeCaller))]
 pub struct Caller {
@@ -186,7 +186,7 @@ pub struct Caller {
     pub name: String,
     /// Requests within the window, refused ones too.
     pub requests: u64,
-    /// At most so many of these are other callers': the node keeps the 128 loudest of every ten seconds.
+    /// Upper bound of other callers' requests among these: the node keeps the 128 loudest of every ten seconds.
     pub requests_over: u64,
     /// Nanoseconds of wall time until their answers, waiting included. `busy_ns` of the report is that of all.
     pub busy_ns: u64,
@@ -222,7 +222,7 @@ pub struct GuildFiles {
     pub name: String,
     /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Sum of their sizes.
     pub bytes: u64,
 }
 
@@ -238,7 +238,7 @@ pub struct Uploader {
     pub day_bytes: u64,
 }
 
-/// `GET /v1/node/files`: whose the bytes of the uploaded files are.
+/// `GET /v1/node/files`: bytes of uploaded files by owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeFilesReport))]
 pub struct FilesReport {
@@ -250,7 +250,7 @@ pub struct FilesReport {
     pub bytes_max: u64,
     /// Of avatars, icons, emoji and stickers.
     pub pictures_bytes: u64,
-    /// From so many bytes of all files on, messages with files are refused; the rest is for pictures.
+    /// Past this number of bytes of all files, messages with files are refused; the rest is for pictures.
     pub attachments_bytes_max: u64,
     /// Share of one guild.
     pub guild_bytes_max: u64,
@@ -267,7 +267,7 @@ pub struct FilesReport {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWay))]
 pub struct Way {
     /// `none`, `zlib-stream`, `zstd-stream`, `permessage-deflate`, or `zlib-payload` for dispatches that are compressed
-    /// alone because IDENTIFY asked for it.
+    /// alone because IDENTIFY requested it.
     pub codec: String,
     /// `json` or `etf`.
     pub encoding: String,
@@ -722,7 +722,7 @@ pub struct Setting {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRefusal))]
 pub struct Refusal {
-    /// Kind of the refused thing: `token`, `key`, `identify`, `resume` or `socket`.
+    /// What was refused: `token`, `key`, `identify`, `resume` or `socket`.
     pub what: String,
     /// Reason, by its name in `/metrics`.
     pub reason: String,
@@ -768,13 +768,13 @@ mod tests {
     use crate::LoopAccount;
 
     #[test]
-    fn a_loop_is_told_with_its_times() {
+    fn a_loop_is_reported_with_its_times() {
         let account = LoopAccount::new("guild worker", 1, ["create message", "timer"]);
         account.handled(0, 2_000);
         account.handled(0, 6_000);
-        let told = Loop::from(&account.report());
-        assert_eq!((&*told.name, told.index, told.busy_ns_total), ("guild worker", 1, 8_000));
-        let [only] = &told.types[..] else { panic!("{told:?}") };
+        let counted = Loop::from(&account.report());
+        assert_eq!((&*counted.name, counted.index, counted.busy_ns_total), ("guild worker", 1, 8_000));
+        let [only] = &counted.types[..] else { panic!("{counted:?}") };
         assert_eq!((only.times.count_total, only.times.ns_total, only.times.max_ns), (2, 8_000, 6_000));
         assert!((2_000..=2_500).contains(&only.times.p50_ns), "{only:?}");
         assert_eq!(only.times.buckets.iter().map(|(_, count)| count).sum::<u64>(), 2);

@@ -27,7 +27,7 @@ pub const SPANS_MAX: usize = 512;
 pub enum AttributeValue {
     /// Counts, microseconds, codes.
     Number(u64),
-    /// A text that says nothing about a person.
+    /// A text without personal data.
     Text(Cow<'static, str>),
 }
 
@@ -196,7 +196,7 @@ impl TraceHandle {
         Self { trace: Arc::new(trace), span, parent }
     }
 
-    /// Continues a trace of another process. The handle stands for the span `start.parent`, which the other process
+    /// Continues a trace of another process. The handle represents the span `start.parent`, which the other process
     /// records; spans of this process are its children. The sink gets them as a trace of their own with the same id.
     #[must_use]
     pub fn resume(start: TraceStart, sink: Arc<dyn TraceSink>) -> Self {
@@ -273,22 +273,22 @@ mod tests {
     use std::time::Duration;
 
     #[derive(Default)]
-    struct Taken(Mutex<Vec<FinishedTrace>>);
+    struct CollectingSink(Mutex<Vec<FinishedTrace>>);
 
-    impl TraceSink for Taken {
+    impl TraceSink for CollectingSink {
         fn finished(&self, trace: FinishedTrace) {
             self.0.lock().unwrap().push(trace);
         }
     }
 
-    fn begin(is_sampled: bool, slow_ns: Option<u64>) -> (TraceHandle, Arc<Taken>, Instant) {
-        let (taken, now) = (Arc::new(Taken::default()), Instant::now());
+    fn begin(is_sampled: bool, slow_ns: Option<u64>) -> (TraceHandle, Arc<CollectingSink>, Instant) {
+        let (sink, now) = (Arc::new(CollectingSink::default()), Instant::now());
         let start = TraceStart { trace_id: 7, seed: 42, parent: 9, is_sampled, slow_ns, began: (now, 1_000) };
-        (TraceHandle::begin(start, taken.clone()), taken, now)
+        (TraceHandle::begin(start, sink.clone()), sink, now)
     }
 
-    fn taken(taken: &Taken) -> Vec<FinishedTrace> {
-        taken.0.lock().unwrap().clone()
+    fn finished(sink: &CollectingSink) -> Vec<FinishedTrace> {
+        sink.0.lock().unwrap().clone()
     }
 
     #[test]
@@ -301,11 +301,11 @@ mod tests {
         drop(root);
         guild.finish("guild", (after(2), after(5)), vec![("n", 3.into())], false);
         drop(guild);
-        assert!(taken(&sink).is_empty(), "the relay has not ended");
+        assert!(finished(&sink).is_empty(), "the relay has not ended");
         relay.leaf("write", (after(7), after(20)), Vec::new());
         relay.finish("relay", (after(6), after(30)), Vec::new(), true);
         drop(relay);
-        let [trace] = &taken(&sink)[..] else { panic!("one trace") };
+        let [trace] = &finished(&sink)[..] else { panic!("one trace") };
         let span = |name: &str| trace.spans.iter().find(|span| span.name == name).unwrap();
         assert_eq!((trace.trace_id, trace.root, trace.left_out_count), (7, span("root").id, 0));
         assert_eq!(span("root").parent, 9);
@@ -329,7 +329,7 @@ mod tests {
             drop(root);
             late.finish("relay", (now, now + Duration::from_nanos(took_ns)), Vec::new(), false);
             drop(late);
-            assert_eq!(taken(&sink).len(), expected, "{is_sampled} {slow_ns:?} {took_ns}");
+            assert_eq!(finished(&sink).len(), expected, "{is_sampled} {slow_ns:?} {took_ns}");
         };
         check(true, None, 1, 1);
         check(false, None, u64::MAX / 4, 0);
@@ -341,14 +341,14 @@ mod tests {
     fn t1_a_trace_goes_on_in_another_process() {
         let (root, _here, now) = begin(true, None);
         let (trace_id, span) = root.child().ids();
-        let sink = Arc::new(Taken::default());
+        let sink = Arc::new(CollectingSink::default());
         let start =
             TraceStart { trace_id, seed: 43, parent: span, is_sampled: true, slow_ns: None, began: (now, 1_000) };
         let there = TraceHandle::resume(start, sink.clone());
         there.leaf("relay", (now, now), Vec::new());
         assert_eq!(there.ids(), (trace_id, span));
         drop(there);
-        let [piece] = &taken(&sink)[..] else { panic!("one piece") };
+        let [piece] = &finished(&sink)[..] else { panic!("one piece") };
         assert_eq!((piece.trace_id, piece.spans.len(), piece.spans[0].parent), (7, 1, span));
         assert_ne!(piece.spans[0].id, piece.root, "it has no root");
     }
@@ -359,7 +359,7 @@ mod tests {
         (0..SPANS_MAX + 3).for_each(|_| root.leaf("relay", (now, now), Vec::new()));
         root.finish("root", (now, now), Vec::new(), false);
         drop(root);
-        let [trace] = &taken(&sink)[..] else { panic!("one trace") };
+        let [trace] = &finished(&sink)[..] else { panic!("one trace") };
         assert_eq!((trace.spans.len(), trace.left_out_count), (SPANS_MAX + 1, 3));
     }
 

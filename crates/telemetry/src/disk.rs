@@ -1,4 +1,4 @@
-//! Disk: what a data directory uses, and what is free.
+//! Disk: bytes that a data directory uses, and free bytes.
 
 use guildhall_store::DATABASE_FILE;
 use std::{fs, io, path::Path};
@@ -10,7 +10,7 @@ pub struct DiskUse {
     pub database_bytes: u64,
     /// The write-ahead log.
     pub log_bytes: u64,
-    /// Free on the file system, for this user; none where the system does not say.
+    /// Free on the file system, for this user; none where the system does not report it.
     pub free_bytes: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl DiskUse {
 /// Bytes that this user may still write to the file system of `dir`.
 ///
 /// # Errors
-/// When the system does not say.
+/// When the system does not report it.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(dir)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))

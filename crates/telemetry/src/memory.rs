@@ -130,7 +130,7 @@ impl MemoryReader {
     }
 }
 
-/// Resident bytes of mapped files: the program and its libraries. None where the system does not say.
+/// Resident bytes of mapped files: the program and its libraries. None where the system does not report it.
 #[must_use]
 pub fn mapped_file_bytes() -> Option<u64> {
     kib_line(&fs::read_to_string("/proc/self/status").ok()?, "RssFile:")

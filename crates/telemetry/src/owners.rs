@@ -7,7 +7,7 @@
 //!             owners is the resident memory without allocations that no owner counts. (`explained` in the bench
 //!             `fanout`)
 //! Limits      an estimate costs each partition and guild worker one to three milliseconds, within one turn; the
-//!             sampler asks for one every `REFRESH_EVERY`.
+//!             sampler requests one every `REFRESH_EVERY`.
 
 use crate::{memory::mapped_file_bytes, metrics::Metrics};
 use guildhall_accounting::report::Owner;

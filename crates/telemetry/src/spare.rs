@@ -24,7 +24,7 @@ const BILL_CPU_PERMILLE: u64 = 10;
 /// CPU time that a thread which was idle for `BURST_NS` / its share may use at once: some 100 KB of READY
 /// in both codecs.
 const BURST_NS: u64 = 20_000_000;
-/// How often the thread looks for frames: the hot path wakes nobody.
+/// How often the thread polls for frames: the hot path wakes no thread.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The lowest priority.
 const NICE: i32 = 19;
@@ -185,15 +185,15 @@ mod tests {
     fn b1_work_that_begins_gets_no_time_that_was_saved_before() {
         let mut budget = CpuBudget::default();
         // Idle for an hour, at the least share.
-        let begun = Duration::from_secs(3_600);
+        let start = Duration::from_secs(3_600);
         assert_eq!(budget.pause(Duration::ZERO, 0, 1), Duration::ZERO);
-        assert_eq!(budget.pause(begun, 0, 1), Duration::ZERO);
-        let (mut now, mut cpu_ns) = (begun, 0);
+        assert_eq!(budget.pause(start, 0, 1), Duration::ZERO);
+        let (mut now, mut cpu_ns) = (start, 0);
         for _ in 0..1_000 {
             cpu_ns += 100_000;
             now += Duration::from_nanos(100_000);
             now += budget.pause(now, cpu_ns, 10);
-            assert!(cpu_ns * 100 <= (now - begun).as_nanos() as u64, "{cpu_ns} ns in {:?}", now - begun);
+            assert!(cpu_ns * 100 <= (now - start).as_nanos() as u64, "{cpu_ns} ns in {:?}", now - start);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns        the choice at the edge (`Tracer`), the queue of finished traces, and the task that exports them.
 //! Doors       `start`; `Traces::tracer` for the routers; `Traces::end` at the stop of the node.
-//! Invariants  E1 nobody waits for the collector: a full queue drops new traces and counts them. E2 a header
+//! Invariants  E1 no request waits for the collector: a full queue drops new traces and counts them. E2 a header
 //!             `traceparent` is continued; its flag "sampled" counts for `FORCED_PER_SECOND_MAX` traces a second, so
 //!             that clients cannot fill the queue. E3 the headers of the exporter, which may be secret, are in no log.
 //! Limits      `QUEUE_SPANS_MAX` spans wait, some 3 MB; `BATCH_SPANS_MAX` go out at once; `TRIES_MAX` tries per batch.
@@ -40,7 +40,7 @@ const QUEUE_SPANS_MAX: usize = 16_384;
 const BATCH_SPANS_MAX: usize = 4_096;
 /// A trace waits as long for others that go out with it.
 const BATCH_EVERY: Duration = Duration::from_secs(1);
-/// Traces a second that callers may ask for by the flag of their `traceparent`.
+/// Traces a second that callers may force by the flag of their `traceparent`.
 const FORCED_PER_SECOND_MAX: u64 = 100;
 /// Tries of one batch, with pauses between them that double.
 const TRIES_MAX: u32 = 4;

@@ -24,7 +24,7 @@ use guildhall_store::Store;
 use guildhall_telemetry::{
     metrics::{Listener, Metrics, metrics_router},
     owners::MemoryOwners,
-    reports::{Asked, Reports, Sources},
+    reports::{OperatorRequest, Reports, Sources},
     traces::Traces,
 };
 use std::{
@@ -57,7 +57,7 @@ pub(super) struct Http {
     pub admin: Router,
     pub reports: Arc<Reports>,
     /// Requests of operators.
-    pub asked: mpsc::Receiver<Asked>,
+    pub operator_requests: mpsc::Receiver<OperatorRequest>,
     pub session_events: Arc<SessionEvents>,
     /// With `server.chat = "demo"`.
     pub visitors: Option<Arc<Visitors>>,
@@ -73,7 +73,7 @@ impl Routes<'_> {
             move || readiness(&ready, &node, &*store)
         };
         let metrics = self.metrics(&unserved, &rest_account);
-        let (reports, asked) = Reports::new(Sources {
+        let (reports, operator_requests) = Reports::new(Sources {
             metrics: metrics.clone(),
             clock: *clock,
             readiness: Box::new(is_ready.clone()),
@@ -96,7 +96,7 @@ impl Routes<'_> {
         let clients = observe(clients, rest_account, self.traces.map(Traces::tracer));
         let clients = with_request_notes(clients, shared.access.is_some());
         let admin = ops_router(is_ready).merge(metrics_router(metrics, config.server.metrics, Listener::Admin));
-        Http { clients, admin, reports, asked, session_events, visitors }
+        Http { clients, admin, reports, operator_requests, session_events, visitors }
     }
 
     fn metrics(&self, unserved: &Arc<Unserved>, rest_account: &Arc<RestAccount>) -> Metrics {

@@ -181,7 +181,7 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
         gateway_url: ports.gateway_url,
         visitors: http.visitors,
         reports: http.reports,
-        asked: Some(http.asked),
+        operator_requests: Some(http.operator_requests),
         telemetry: Telemetry { sampler, traces, access: shared.access },
         ready: shared.ready,
         server,

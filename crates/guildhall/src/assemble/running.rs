@@ -26,7 +26,7 @@ use guildhall_rest::Visitors;
 use guildhall_settings::Config;
 use guildhall_store::Store;
 use guildhall_telemetry::{
-    reports::{Asked, Reports, Sampler},
+    reports::{OperatorRequest, Reports, Sampler},
     traces::Traces,
 };
 use std::{
@@ -70,7 +70,7 @@ pub struct RunningNode {
     /// Figures for `/v1/node` and the dashboard.
     pub reports: Arc<Reports>,
     /// None once they were taken.
-    pub(super) asked: Option<mpsc::Receiver<Asked>>,
+    pub(super) operator_requests: Option<mpsc::Receiver<OperatorRequest>>,
     pub(super) ready: Arc<AtomicBool>,
     pub(super) telemetry: Telemetry,
     pub(super) server: RunningServer,
@@ -181,13 +181,13 @@ impl RunningNode {
     }
 
     /// The requests of operators, for a command that does them. Without such a command they are refused.
-    pub fn take_asked(&mut self) -> Option<mpsc::Receiver<Asked>> {
-        self.asked.take()
+    pub fn take_operator_requests(&mut self) -> Option<mpsc::Receiver<OperatorRequest>> {
+        self.operator_requests.take()
     }
 
-    /// As before `take_asked`.
-    pub(crate) fn put_asked(&mut self, asked: Option<mpsc::Receiver<Asked>>) {
-        self.asked = asked;
+    /// As before `take_operator_requests`.
+    pub(crate) fn put_operator_requests(&mut self, operator_requests: Option<mpsc::Receiver<OperatorRequest>>) {
+        self.operator_requests = operator_requests;
     }
 
     /// From now on `/readyz` answers 200.

@@ -13,7 +13,7 @@ use guildhall_backend::{ActionFault, Reloaded};
 use guildhall_settings::{Change, ChatMode, Config, Loaded, changed_line, changes, effective_line, merged};
 use guildhall_telemetry::{
     logging::{self, LogHandle},
-    reports::Asked,
+    reports::OperatorRequest,
 };
 use std::{future::Future, pin::pin};
 use tokio::{
@@ -151,7 +151,7 @@ pub(super) async fn run_until(
     (loaded, read): (&mut Loaded, impl Fn() -> Result<Loaded, Failure>),
     hangups: &mut Signal,
 ) -> bool {
-    let mut asked = running.take_asked();
+    let mut requests = running.take_operator_requests();
     let mut stop = pin!(stop);
     let has_failed = loop {
         tokio::select! {
@@ -161,21 +161,21 @@ pub(super) async fn run_until(
                 // The log has the reason.
                 let _ = reload(running, log, loaded, read());
             }
-            Some(asked) = next(&mut asked) => match asked {
-                Asked::Drain => break false,
+            Some(request) = next(&mut requests) => match request {
+                OperatorRequest::Drain => break false,
                 // An operator who has gone needs no answer.
-                Asked::Reload(answer) => drop(answer.send(reload(running, log, loaded, read()))),
+                OperatorRequest::Reload(answer) => drop(answer.send(reload(running, log, loaded, read()))),
             }
         }
     };
     // The node may go on.
-    running.put_asked(asked);
+    running.put_operator_requests(requests);
     has_failed
 }
 
 /// The next request of an operator.
-async fn next(asked: &mut Option<mpsc::Receiver<Asked>>) -> Option<Asked> {
-    asked.as_mut()?.recv().await
+async fn next(requests: &mut Option<mpsc::Receiver<OperatorRequest>>) -> Option<OperatorRequest> {
+    requests.as_mut()?.recv().await
 }
 
 /// Applies the live settings of a configuration that was read again. The reason why it is wrong is logged, too.

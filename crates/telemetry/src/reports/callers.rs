@@ -1,4 +1,4 @@
-//! Callers and files: who sends most requests, and whose the uploaded files are.
+//! Callers and files: the callers with the most requests, and the owners of uploaded files.
 
 use super::Reports;
 use guildhall_accounting::{

@@ -1,11 +1,12 @@
 //! Reports: the figures of a running node for `/v1/node` and the dashboard.
 //!
-//! Owns        `Reports`, which collects a report when somebody asks for it; the history, which a task of its own
-//!             samples each second (`Sampler`), and its file (`snapshot`); the requests of operators (`Asked`), which
-//!             the command that runs the node does.
+//! Owns        `Reports`, which collects a report on request; the history, which a task of its own samples each second
+//!             (`Sampler`), and its file (`snapshot`); the requests of operators (`OperatorRequest`), which the command
+//!             that runs the node does.
 //! Invariants  R1 nothing here is on the path of a delivery: figures are read where they are counted. R2 what is not
 //!             measured is absent. R3 no secret is in a report: settings come from `Effective`, which hides them.
-//! Limits      see `sessions`, `warnings`; `ASKED_MAX` requests of operators wait, further ones are refused.
+//! Limits      see `sessions`, `warnings`; `OPERATOR_REQUESTS_MAX` requests of operators wait, further
+//!             ones are refused.
 //! Not here    routes: `guildhall_backend`. Shapes: `guildhall_accounting::report`.
 
 mod callers;
@@ -46,11 +47,11 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Requests of operators that wait for the command.
-const ASKED_MAX: usize = 4;
+const OPERATOR_REQUESTS_MAX: usize = 4;
 
 /// A request of an operator to the command that runs the node.
 #[derive(Debug)]
-pub enum Asked {
+pub enum OperatorRequest {
     /// Read the configuration again.
     Reload(oneshot::Sender<Result<Reloaded, ActionFault>>),
     /// Stop, as a signal does.
@@ -76,7 +77,7 @@ pub struct Reports {
     history_file: PathBuf,
     /// None once the node is being stopped: streams that follow it end.
     samples: Mutex<Option<watch::Sender<Arc<Sample>>>>,
-    asked: mpsc::Sender<Asked>,
+    operator: mpsc::Sender<OperatorRequest>,
     is_draining: AtomicBool,
 }
 
@@ -86,7 +87,7 @@ pub struct Sources {
     pub metrics: Metrics,
     /// Clock of the node.
     pub clock: SystemClock,
-    /// What `/readyz` says.
+    /// The verdict of `/readyz`.
     pub readiness: Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>,
     /// `codec.streams`.
     pub streams: &'static str,
@@ -103,9 +104,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Reports {
     /// Reports, and the requests of operators: a command that does not read them drops the receiver.
     #[must_use]
-    pub fn new(sources: Sources) -> (Arc<Self>, mpsc::Receiver<Asked>) {
+    pub fn new(sources: Sources) -> (Arc<Self>, mpsc::Receiver<OperatorRequest>) {
         let Sources { metrics, clock, readiness, streams, memory_bytes_max, history_file } = sources;
-        let (asked, requests) = mpsc::channel(ASKED_MAX);
+        let (operator, requests) = mpsc::channel(OPERATOR_REQUESTS_MAX);
         let reports = Self {
             metrics,
             clock,
@@ -118,7 +119,7 @@ impl Reports {
             history: Mutex::new(snapshot::read(&history_file)),
             history_file,
             samples: Mutex::new(Some(watch::Sender::new(Arc::default()))),
-            asked,
+            operator,
             is_draining: AtomicBool::new(false),
         };
         (Arc::new(reports), requests)
@@ -150,8 +151,8 @@ impl Reports {
         tokio::task::spawn_blocking(move || collect(metrics)).await.ok()
     }
 
-    fn ask(&self, asked: Asked) -> Result<(), ActionFault> {
-        self.asked.try_send(asked).map_err(|error| match error {
+    fn request_action(&self, request: OperatorRequest) -> Result<(), ActionFault> {
+        self.operator.try_send(request).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ActionFault::Busy,
             mpsc::error::TrySendError::Closed(_) => ActionFault::NotHere,
         })
@@ -240,12 +241,12 @@ impl NodeReports for Reports {
 
     async fn reload(&self) -> Result<Reloaded, ActionFault> {
         let (answer, answered) = oneshot::channel();
-        self.ask(Asked::Reload(answer))?;
+        self.request_action(OperatorRequest::Reload(answer))?;
         // The command ends before it answers when the node is being stopped.
         answered.await.unwrap_or(Err(ActionFault::Busy))
     }
 
     async fn drain(&self) -> Result<(), ActionFault> {
-        self.ask(Asked::Drain)
+        self.request_action(OperatorRequest::Drain)
     }
 }

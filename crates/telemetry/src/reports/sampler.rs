@@ -1,4 +1,4 @@
-//! Sampler: what all series say, once a second, into the history and to those who follow.
+//! Sampler: reads all series once a second, for the history and its subscribers.
 //!
 //! Limits      a sample that takes longer than its second delays the next one; none is made up. It costs a turn of the
 //!             partitions and some hundred numbers.

@@ -1,7 +1,7 @@
 //! Sessions: a search over all partitions, and one session in detail.
 //!
 //! Limits      a search ends at `limit` sessions, or after `LOOKS_MAX` looks at partitions (about four million places);
-//!             it then says that there may be more.
+//!             it then reports that there may be more.
 
 use super::Reports;
 use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, StreamCost, Subscription};

@@ -4,8 +4,8 @@
 //! Doors       `read` at the start; `Reports::keep_history` every `SNAPSHOT_EVERY`, and when the node stops.
 //! Invariants  F1 the file appears as a whole, and only this user can read it. F2 a file that cannot be read, or is no
 //!             history, is as good as none. (tests `f1_*`, `f2_*`)
-//! Limits      `BYTES_MAX`, more than the largest history. Nothing is written while the disk is full. What came after
-//!             the last write is lost with `kill -9`.
+//! Limits      `BYTES_MAX`, more than the largest history. Nothing is written while the disk is full. Samples after
+//!             the last write are lost with `kill -9`.
 
 use super::{Reports, lock};
 use guildhall_accounting::History;
@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path) -> History {
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => History::default(),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the history cannot be read: the dashboard begins anew");
+            tracing::warn!(path = %path.display(), %error, "the history cannot be read: the dashboard starts without one");
             History::default()
         }
     }

@@ -15,7 +15,7 @@ const SAMPLED: u32 = 1;
 pub(super) struct Instance(String);
 
 impl Instance {
-    /// By a random id, which tells restarts and nodes apart.
+    /// By a random id, which distinguishes restarts and nodes.
     pub fn new([high, low]: [u64; 2]) -> Self {
         Self(format!("{high:016x}{low:016x}"))
     }
