@@ -261,9 +261,9 @@ impl TestCluster {
     pub fn wake_guild(&mut self, guild: Guild) {
         let guild_id = guild.id();
         self.add_guild(guild);
-        let told: Vec<ToGuild> =
+        let queued: Vec<ToGuild> =
             self.to_guilds.iter().filter(|(id, _)| *id == guild_id).map(|(_, message)| message.clone()).collect();
-        for message in told {
+        for message in queued {
             self.send_to_guild(guild_id, message);
         }
         self.run_until_idle();

@@ -224,7 +224,7 @@ impl Decoder {
                     mask::apply(key, 0, &mut bytes[start..]);
                 }
             }
-            (At::Header { bytes: begun, len }, _) => bytes.extend_from_slice(&begun[..usize::from(*len)]),
+            (At::Header { bytes: header, len }, _) => bytes.extend_from_slice(&header[..usize::from(*len)]),
             (At::Payload { .. }, None) => {}
         }
         bytes

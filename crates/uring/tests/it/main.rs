@@ -88,10 +88,10 @@ fn the_dead_are_told_and_the_dropped_are_not() {
     dead.shutdown(Shutdown::Write).unwrap();
     let (alive, mut theirs) = connected();
     assert!(batch.push(0, b"into the void") && batch.push(1, b"hello") && batch.push(2, b"whose socket is gone"));
-    let mut told = Vec::new();
+    let mut completed = Vec::new();
     let fd_of = |tag| [Some(dead.as_fd()), Some(alive.as_fd()), None][tag as usize];
-    batch.submit(fd_of, |tag, shortfall| told.push((tag, shortfall == PartialSend::Closed))).unwrap();
-    assert_eq!(told, [(0, true)]);
+    batch.submit(fd_of, |tag, shortfall| completed.push((tag, shortfall == PartialSend::Closed))).unwrap();
+    assert_eq!(completed, [(0, true)]);
     let mut got = [0; 5];
     theirs.read_exact(&mut got).unwrap();
     assert_eq!(&got, b"hello");

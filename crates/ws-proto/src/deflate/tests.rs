@@ -55,8 +55,8 @@ fn the_policy_asks_for_less_but_only_where_it_may() {
     let takeovers = "server_no_context_takeover; client_no_context_takeover";
     // The server must not limit the window of a client whose offer does not allow it.
     check(policy, "permessage-deflate", &format!("{takeovers}; server_max_window_bits=11"));
-    let told = format!("{takeovers}; server_max_window_bits=11; client_max_window_bits=10");
-    check(policy, "permessage-deflate; client_max_window_bits", &told);
+    let response = format!("{takeovers}; server_max_window_bits=11; client_max_window_bits=10");
+    check(policy, "permessage-deflate; client_max_window_bits", &response);
     let less = format!("{takeovers}; server_max_window_bits=9; client_max_window_bits=8");
     check(policy, "permessage-deflate; client_max_window_bits=8; server_max_window_bits=9", &less);
 }

@@ -103,14 +103,14 @@ proptest! {
         let whole = feed(&mut new(), [&bytes[..]]);
         let (before, after) = bytes.split_at(cut.index(bytes.len() + 1));
         let mut decoder = new();
-        let mut begun = feed(&mut decoder, [before]);
-        if begun.error.is_none() && !decoder.is_done() {
+        let mut found = feed(&mut decoder, [before]);
+        if found.error.is_none() && !decoder.is_done() {
             let unfinished = decoder.unfinished();
             let rest = feed(&mut new(), [&unfinished[..], after]);
-            begun.seen.extend(rest.seen);
-            begun.error = rest.error;
+            found.seen.extend(rest.seen);
+            found.error = rest.error;
         }
-        prop_assert_eq!(begun, whole);
+        prop_assert_eq!(found, whole);
     }
 
     #[test]
