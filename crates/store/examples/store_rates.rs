@@ -97,7 +97,7 @@ async fn purge(of: &Measured) -> Result<(), StoreError> {
         let ids = (0..4_000).map(|n| 9_000_000_000 + (batch * 4_000 + n) * CHANNELS);
         store.commit(ids.map(|n| message(n, &author)).collect()).await?;
     }
-    // Takes `WINDOW` messages at a time, and says how many commits of others came in between.
+    // Takes `WINDOW` messages at a time, and returns the number of commits of others in between.
     let mut next = 1;
     let mut window = async |took: &mut Vec<Duration>| -> Result<u64, StoreError> {
         let before = counts().batches;

@@ -15,7 +15,7 @@ const DISK_FULL: [&str; 4] = ["13", "778", "4874", "8"];
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database said no. Shared, because the callers of one transaction fail with it together.
+    /// The database returned an error. Shared, because the callers of one transaction fail with it together.
     #[error("the database failed")]
     Database(#[source] Arc<sqlx::Error>),
     /// The database file cannot be opened, or is no database.
@@ -64,13 +64,13 @@ pub enum StoreError {
     Damaged {
         /// The database file.
         path: PathBuf,
-        /// The first thing that SQLite found.
+        /// The first finding of SQLite.
         finding: String,
     },
     /// The disk cannot take further writes: it is full, over its quota, or read-only. Reads still work.
     #[error("the disk accepts no writes")]
     Full(#[source] Option<Arc<sqlx::Error>>),
-    /// Somebody else has the data directory open: one process at a time.
+    /// Another process has the data directory open: one process at a time.
     #[error("the data directory {} is in use by {}", path.display(), holder(*process_id))]
     InUse {
         /// The directory.

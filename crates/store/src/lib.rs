@@ -48,7 +48,7 @@ pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 /// How many accounts `Store::user_versions` and `Store::change_users` take at once.
 pub const USERS_CHANGED_MAX: usize = 1_000;
 
-/// A record: its id, and what it says.
+/// A record: its id, and its contents.
 pub type IdAndData = (Vec<u8>, Vec<u8>);
 
 /// Number of a claim of a guild: the claim with the largest one is valid.
@@ -157,7 +157,7 @@ pub trait Store: Send + Sync + 'static {
     async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError>;
     /// Whether two accounts are members of one guild. Direct messages are none. Costs a step per guild of the first.
     async fn have_common_guild(&self, users: [UserId; 2]) -> Result<bool, StoreError>;
-    /// The id of the direct message between two accounts, in either order; none if it was never asked for.
+    /// The id of the direct message between two accounts, in either order; none if it was never created.
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError>;
     /// Like `direct_of_pair`; inserts `id` if there was none. The creator of a direct message calls this
     /// first and uses the result.
@@ -166,8 +166,8 @@ pub trait Store: Send + Sync + 'static {
     async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError>;
     /// Guilds above `after` that banned an account, ascending, at most `limit`.
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what
-    /// anybody said there since.
+    /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Costs a
+    /// read of all messages of the channel from `from` on.
     async fn messages_by(
         &self,
         channel_id: ChannelId,

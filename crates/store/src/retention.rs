@@ -13,8 +13,8 @@ pub struct MessageAge {
     pub guild_id: GuildId,
     /// None: there are no messages.
     pub oldest: Option<MessageId>,
-    /// As set for the channel, else for the channel that its thread is in, else for its guild. None: as the node's
-    /// setting says.
+    /// As set for the channel, else for the channel that its thread is in, else for its guild. None: by the
+    /// node's setting.
     pub keep_days: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! SQL: what the drivers of both databases do alike: reads with the same statement, and rows as objects.
+//! SQL: code that the drivers of both databases share: reads with the same statement, and rows as objects.
 //!
 //! Owns        `Sql` and `Columns`, which a driver gets by `sql_driver!`; the reads below, and their statements.
 //! Limits      `$1` is a parameter in both databases. A read that needs arrays, JSON functions or a snapshot is in the

@@ -21,7 +21,7 @@ impl TokenHash {
     }
 }
 
-/// The first four bytes, enough to tell two apart in a log.
+/// The first four bytes, enough to distinguish two in a log.
 impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, ..] = self.0;

@@ -215,7 +215,7 @@ fn what_is_wrong_with_a_database_is_told() {
     check(&url.replace("guildhall:", "nobody:"), &serve, 1, "see its user and password");
     check(&url.replace("/test_", "/none_"), &serve, 1, "createdb");
     check("postgres://guildhall@127.0.0.1:1/x", &serve, 1, "see that the server runs and listens there");
-    check(&format!("{url}?sslmode=verify-full"), &serve, 1, "sslmode= say");
+    check(&format!("{url}?sslmode=verify-full"), &serve, 1, "sslmode= state");
     check(&format!("{url}?sslrootcert=/none.pem"), &serve, 2, "sslrootcert names /none.pem, which cannot be read");
     check(&format!("{url}?sslmod=none"), &serve, 2, "`sslmod` is not a parameter");
     check("mysql://guildhall:a%2Fb@127.0.0.1/x", &serve, 2, "expected sqlite:DIR or postgres://");

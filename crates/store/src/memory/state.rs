@@ -1,7 +1,7 @@
 //! State: the maps of a memory store.
 //!
-//! Invariants  what is inside something goes with it; an index says what its map says. A batch that fails leaves
-//!             nothing behind: every change of a map notes what was there before.
+//! Invariants  deleting an object deletes the objects within it; an index agrees with its map. A batch that fails
+//!             leaves nothing behind: every change of a map records the previous value.
 
 use crate::{
     ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError, UserChange, UserVersion,
@@ -415,8 +415,8 @@ impl State {
         author_id: UserId,
         from: MessageId,
     ) -> impl Iterator<Item = MessageId> {
-        let said = self.oldest(channel_id, from).filter(move |message| message.author.id == author_id);
-        said.map(|message| message.id)
+        let written = self.oldest(channel_id, from).filter(move |message| message.author.id == author_id);
+        written.map(|message| message.id)
     }
 
     /// Looks through all messages: this store is for tests.

@@ -105,7 +105,7 @@ pub(super) fn is_forbidden(error: &sqlx::Error) -> bool {
 pub(crate) fn advice(error: &sqlx::Error) -> &'static str {
     match error {
         sqlx::Error::Tls(_) => {
-            ": let sslrootcert= name the certificate authority, or sslmode= say that the server has no certificate"
+            ": let sslrootcert= name the certificate authority, or sslmode= state that the server has no certificate"
         }
         sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             ": nothing answers at this address; see its firewall"

@@ -5,7 +5,7 @@ use crate::{Inspection, StoreError, migrations};
 use sqlx::Connection as _;
 use std::sync::Arc;
 
-/// Reads what a database says of itself. None: it is empty, and the first start of a node fills it.
+/// Reads version, size and contents of a database. None: it is empty, and the first start of a node fills it.
 ///
 /// # Errors
 /// `Server` when it cannot be reached, `Encoding` when it has the wrong one, `Database` when it cannot be read.

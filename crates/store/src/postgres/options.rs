@@ -1,7 +1,7 @@
 //! Options: how a store reaches its PostgreSQL database.
 //!
 //! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log. A server on another
-//!             machine is authenticated by its certificate, unless the URL says otherwise.
+//!             machine is authenticated by its certificate, unless the URL has another `sslmode`.
 
 use crate::StoreError;
 use percent_encoding::percent_decode_str;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_must_prove_who_they_are() {
+    fn servers_on_other_machines_need_a_certificate() {
         let mode = |url: &str| format!("{:?}", PostgresOptions::new(url).unwrap().connect.get_ssl_mode());
         assert_eq!(mode("postgres://a:b@db.example.net/guildhall"), "VerifyFull");
         assert_eq!(mode("postgres://a:b@192.0.2.1/guildhall"), "VerifyFull");

@@ -30,21 +30,21 @@ use std::{
 
 sql_driver!(Postgres, PgPool, PgConnection, PgRow, PgArguments);
 
-/// Messages of a page with their reactions, which are first to last in the order in which they are shown. `asked` are
-/// the messages.
+/// Messages of a page with their reactions, which are first to last in the order in which they are shown. `requested`
+/// are the messages.
 macro_rules! messages {
-    ($asked:literal) => {
+    ($requested:literal) => {
         concat!(
-            "SELECT asked.data, r.first_uses, r.emoji_ids, r.emoji_names, r.user_ids FROM (",
-            $asked,
-            ") AS asked CROSS JOIN LATERAL ( \
+            "SELECT requested.data, r.first_uses, r.emoji_ids, r.emoji_names, r.user_ids FROM (",
+            $requested,
+            ") AS requested CROSS JOIN LATERAL ( \
              SELECT array_agg(first_use ORDER BY first_use, ordinal) AS first_uses, \
              array_agg(emoji_id ORDER BY first_use, ordinal) AS emoji_ids, \
              array_agg(emoji_name ORDER BY first_use, ordinal) AS emoji_names, \
              array_agg(user_id ORDER BY first_use, ordinal) AS user_ids FROM reactions \
-             WHERE reactions.channel_id = $1 AND reactions.message_id = asked.id) AS r \
+             WHERE reactions.channel_id = $1 AND reactions.message_id = requested.id) AS r \
              WHERE NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = $1 AND channels.guild_id = 0) \
-             ORDER BY asked.id DESC"
+             ORDER BY requested.id DESC"
         )
     };
 }
@@ -257,8 +257,8 @@ const ATTACHMENTS_IN_USE: &str = "\
     AND NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = attachments.channel_id AND channels.guild_id = 0)";
 
 pub(super) async fn attachments_in_use(pool: &PgPool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
-    let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
-    Ok(each_of(pool, sqlx::query(ATTACHMENTS_IN_USE).bind(asked), |row| row.id(0)).await?.into_iter().collect())
+    let requested: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
+    Ok(each_of(pool, sqlx::query(ATTACHMENTS_IN_USE).bind(requested), |row| row.id(0)).await?.into_iter().collect())
 }
 
 pub(super) async fn user_versions(
@@ -266,9 +266,9 @@ pub(super) async fn user_versions(
     accounts: &Accounts,
     user_ids: &[UserId],
 ) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
-    let asked: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
+    let requested: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
     let sql = "SELECT data, version FROM users WHERE id = ANY ($1)";
-    each_of(pool, sqlx::query(sql).bind(asked), |row| user_version(row, accounts)).await
+    each_of(pool, sqlx::query(sql).bind(requested), |row| user_version(row, accounts)).await
 }
 
 pub(super) async fn with_external_ids(
@@ -277,10 +277,10 @@ pub(super) async fn with_external_ids(
     texts: &[String],
 ) -> Result<Vec<ExternalId>, StoreError> {
     // PostgreSQL has no text with U+0000, so no object has one, and refuses the whole query.
-    let asked = texts.iter().take(EXTERNAL_IDS_MAX).filter(|text| !text.contains('\0'));
-    let asked: Vec<&str> = asked.map(String::as_str).collect();
+    let requested = texts.iter().take(EXTERNAL_IDS_MAX).filter(|text| !text.contains('\0'));
+    let requested: Vec<&str> = requested.map(String::as_str).collect();
     let sql = "SELECT id, external_id FROM external_ids WHERE kind = $1 AND external_id = ANY ($2)";
-    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(asked), external_id).await
+    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(requested), external_id).await
 }
 
 pub(super) async fn external_ids(
@@ -288,9 +288,9 @@ pub(super) async fn external_ids(
     kind: ExternalKind,
     ids: &[u64],
 ) -> Result<Vec<ExternalId>, StoreError> {
-    let asked: Vec<i64> = ids.iter().take(EXTERNAL_IDS_MAX).map(|id| *id as i64).collect();
+    let requested: Vec<i64> = ids.iter().take(EXTERNAL_IDS_MAX).map(|id| *id as i64).collect();
     let sql = "SELECT id, external_id FROM external_ids WHERE kind = $1 AND id = ANY ($2)";
-    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(asked), external_id).await
+    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(requested), external_id).await
 }
 
 /// A thread has the retention of its channel.

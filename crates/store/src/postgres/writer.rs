@@ -154,8 +154,8 @@ impl Writer {
         let _ = batch.reply.send(result.map_err(StoreError::from));
     }
 
-    /// Commits a group, and repeats it as the module says. An attempt with an unknown outcome leaves its error in
-    /// `unknown`.
+    /// Commits a group, and retries by the rules in the module's header. An attempt with an unknown outcome leaves its
+    /// error in `unknown`.
     async fn persist(&self, group: &[Batch], unknown: &mut Option<Arc<sqlx::Error>>) -> Result<(), Fault> {
         let fences: Vec<(i64, i64)> = group.iter().filter_map(|batch| batch.fence).collect();
         let operations: Vec<&Operation> = group.iter().flat_map(|batch| &batch.operations).collect();

@@ -263,7 +263,7 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
     Ok(changes)
 }
 
-/// An emoji keeps its place on a message as long as anybody reacts with it.
+/// An emoji keeps its place on a message while it has a reaction.
 const ADD_REACTION: &str = "\
     INSERT INTO reactions (channel_id, message_id, emoji_id, emoji_name, user_id, ordinal, first_use) \
     SELECT ?1, ?2, ?3, ?4, ?5, value, COALESCE(( \
@@ -387,7 +387,7 @@ pub(super) fn insert_pair(pair: [UserId; 2], id: ChannelId) -> Change {
     run("direct message", sql, [low, high, Value::Int(int(id))])
 }
 
-/// Statements of `Store::expire_messages`; `purge` says why reactions go first.
+/// Statements of `Store::expire_messages`; `purge` has the reason for the order.
 pub(super) const EXPIRE_REACTIONS: &str = "\
     DELETE FROM reactions WHERE (channel_id, message_id, emoji_id, emoji_name, user_id) IN ( \
     SELECT channel_id, message_id, emoji_id, emoji_name, user_id FROM reactions \

@@ -93,7 +93,7 @@ pub(super) async fn check(
     match finding {
         None => Ok(()),
         Some(finding) => {
-            // It may have several lines; the first says which table.
+            // It may have several lines; the first names the table.
             let finding = finding.split_whitespace().collect::<Vec<_>>().join(" ");
             Err(StoreError::Damaged { path, finding })
         }

@@ -33,7 +33,7 @@ const PRIVATE: [&str; 9] = [
     "demo.json",
 ];
 
-/// An open data directory. Nobody else has it until this is dropped.
+/// An open data directory, locked against other processes until this is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,

@@ -22,7 +22,7 @@ pub struct Inspection {
     pub check_ms: u64,
 }
 
-/// Checks the database in `data_dir` and reads what it says of itself.
+/// Checks the database in `data_dir` and reads its version, size and contents.
 ///
 /// # Errors
 /// `Open` when there is none, `Damaged` when a page is not what was written, `Database` when it cannot be read.

@@ -69,7 +69,7 @@ const ROWS_BUFFERED: usize = 256;
 /// When a commit is durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// When the disk says so: survives a power cut.
+    /// When the disk acknowledges it: survives a power cut.
     #[default]
     Full,
     /// When the operating system has it: survives `kill -9`, but a power cut may take the last commits
@@ -196,7 +196,7 @@ impl SqliteStore {
     }
 
     /// Commits what is queued, then closes the database and lets go of the data directory. Everything afterwards fails
-    /// with `Closed`. A store that is dropped does the same, but nobody knows when it is done.
+    /// with `Closed`. A store that is dropped does the same, without a signal of its end.
     pub async fn close(&self) {
         let mut writer = self.writer.lock().await;
         drop(self.check.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -241,7 +241,7 @@ fn write_options(options: &SqliteOptions, path: &Path) -> SqliteConnectOptions {
             Synchronous::Full => SqliteSynchronous::Full,
             Synchronous::Normal => SqliteSynchronous::Normal,
         })
-        // Where `fsync` does not reach the disk (macOS), ask for what does. Elsewhere it is the same.
+        // On macOS `fsync` does not reach the disk; F_FULLFSYNC does. Other systems ignore the pragma.
         .pragma("fullfsync", if options.synchronous == Synchronous::Full { "ON" } else { "OFF" })
         .pragma("cache_size", format!("-{WRITE_CACHE_KIB}"))
         .pragma("wal_autocheckpoint", LOG_PAGES_MAX.to_string())
@@ -283,7 +283,7 @@ impl Store for SqliteStore {
         self.jobs.is_closed()
     }
 
-    /// Only one process has the file, so nobody else claims anything.
+    /// Only one process has the file, so there are no competing claims.
     async fn claim_guild(&self, _: GuildId) -> Result<GuildEpoch, StoreError> {
         Ok(GuildEpoch(0))
     }

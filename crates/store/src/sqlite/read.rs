@@ -69,8 +69,8 @@ const DIRECT_CHANNELS: &str = "\
     ORDER BY channels.data ->> '$.type', coalesce(newest, channels.id) DESC LIMIT ?2";
 /// Members of the direct messages in ?1, a JSON array of ids.
 const DIRECT_RECIPIENTS: &str = "\
-    SELECT others.guild_id, users.data FROM json_each(?1) AS asked \
-    CROSS JOIN members AS others ON others.guild_id = asked.value CROSS JOIN users ON users.id = others.user_id";
+    SELECT others.guild_id, users.data FROM json_each(?1) AS requested \
+    CROSS JOIN members AS others ON others.guild_id = requested.value CROSS JOIN users ON users.id = others.user_id";
 const HAVE_COMMON_GUILD: &str = "\
     SELECT 1 FROM members AS own CROSS JOIN members AS others ON others.guild_id = own.guild_id AND others.user_id = ?2 \
     WHERE own.user_id = ?1 AND own.guild_id NOT IN (SELECT id FROM directs) LIMIT 1";
@@ -261,13 +261,14 @@ pub(super) async fn have_common_guild(pool: &SqlitePool, [user, other]: [UserId;
 }
 
 const ATTACHMENTS_IN_USE: &str = "\
-    SELECT attachments.id FROM json_each(?1) AS asked JOIN attachments ON attachments.id = asked.value \
+    SELECT attachments.id FROM json_each(?1) AS requested JOIN attachments ON attachments.id = requested.value \
     WHERE NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = attachments.channel_id AND guild_id = 0)";
 
 pub(super) async fn attachments_in_use(pool: &SqlitePool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
-    let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
-    let asked = serde_json::to_string(&asked).map_err(|source| StoreError::Encode { what: "attachment", source })?;
-    let query = sqlx::query(ATTACHMENTS_IN_USE).bind(asked);
+    let requested: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
+    let requested =
+        serde_json::to_string(&requested).map_err(|source| StoreError::Encode { what: "attachment", source })?;
+    let query = sqlx::query(ATTACHMENTS_IN_USE).bind(requested);
     Ok(each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await?.into_iter().collect())
 }
 
@@ -354,23 +355,24 @@ pub(super) async fn largest_id(pool: &SqlitePool) -> Result<u64, StoreError> {
 }
 
 const WITH_EXTERNAL_IDS: &str = "\
-    SELECT external_ids.id, external_id FROM json_each(?2) AS asked \
-    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_id = asked.value";
+    SELECT external_ids.id, external_id FROM json_each(?2) AS requested \
+    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_id = requested.value";
 const EXTERNAL_IDS: &str = "\
-    SELECT external_ids.id, external_id FROM json_each(?2) AS asked \
-    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_ids.id = asked.value";
+    SELECT external_ids.id, external_id FROM json_each(?2) AS requested \
+    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_ids.id = requested.value";
 
 const USER_VERSIONS: &str = "\
-    SELECT data, version FROM json_each(?1) AS asked CROSS JOIN users ON users.id = asked.value";
+    SELECT data, version FROM json_each(?1) AS requested CROSS JOIN users ON users.id = requested.value";
 
 pub(super) async fn user_versions(
     pool: &SqlitePool,
     accounts: &Accounts,
     user_ids: &[UserId],
 ) -> Result<Vec<(Arc<User>, UserVersion)>, StoreError> {
-    let asked: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
-    let asked = serde_json::to_string(&asked).map_err(|source| StoreError::Encode { what: "account", source })?;
-    each_of(pool, sqlx::query(USER_VERSIONS).bind(asked), |row| user_version(row, accounts)).await
+    let requested: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
+    let requested =
+        serde_json::to_string(&requested).map_err(|source| StoreError::Encode { what: "account", source })?;
+    each_of(pool, sqlx::query(USER_VERSIONS).bind(requested), |row| user_version(row, accounts)).await
 }
 
 pub(super) async fn with_external_ids(
@@ -393,10 +395,11 @@ async fn external<T: Serialize>(
     pool: &SqlitePool,
     sql: &'static str,
     kind: ExternalKind,
-    asked: &[T],
+    requested: &[T],
 ) -> Result<Vec<ExternalId>, StoreError> {
-    let asked = serde_json::to_string(asked).map_err(|source| StoreError::Encode { what: "external id", source })?;
-    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(asked), external_id).await
+    let requested =
+        serde_json::to_string(requested).map_err(|source| StoreError::Encode { what: "external id", source })?;
+    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(requested), external_id).await
 }
 
 const END_OF_SCAN: &str = "\
@@ -458,19 +461,19 @@ mod tests {
             (GUILD_IDS, &[]),
             // Bounded by the direct messages of one account: the accounts that closed each, and the order.
             (DIRECT_CHANNELS, &["SCAN closed VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"]),
-            // The asked ids are a list of the caller's.
-            (DIRECT_RECIPIENTS, &["SCAN asked"]),
+            // The requested ids are a list of the caller's.
+            (DIRECT_RECIPIENTS, &["SCAN requested"]),
             (DIRECT_OF_PAIR, &[]),
             (RESOURCES, &[]),
             (GUILD_OF_RESOURCE, &[]),
             (GUILDS_WITH_BAN, &[]),
-            (ATTACHMENTS_IN_USE, &["SCAN asked"]),
+            (ATTACHMENTS_IN_USE, &["SCAN requested"]),
             (MESSAGE_AGES, &[]),
             (USER_PICTURES, &[]),
             (MEMBER_PICTURES, &[]),
             (MESSAGES_BY, &[]),
-            (WITH_EXTERNAL_IDS, &["SCAN asked"]),
-            (EXTERNAL_IDS, &["SCAN asked"]),
+            (WITH_EXTERNAL_IDS, &["SCAN requested"]),
+            (EXTERNAL_IDS, &["SCAN requested"]),
             (END_OF_SCAN, &[]),
             (MESSAGES_OF, &[]),
             (REACTIONS_OF, &[]),

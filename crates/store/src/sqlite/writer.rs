@@ -1,6 +1,6 @@
 //! Writer: the one task that changes the database.
 //!
-//! Owns        the only write connection and the receiving end of the queue of batches; ends when told to, or when all
+//! Owns        the only write connection and the receiving end of the queue of batches; ends on request, or when all
 //!             senders are gone, after everything queued is committed.
 //! Invariants  W1 a batch is answered after the COMMIT it was part of returned, never before. W2 batches take effect
 //!             in the order in which they were queued. W3 a faulty batch fails alone.
@@ -163,7 +163,7 @@ impl Writer {
     }
 
     /// One transaction over the whole group, and one wait for the disk. Separately, each batch has a savepoint and may
-    /// fail alone; otherwise they share statements, and a fault is everybody's.
+    /// fail alone; otherwise they share statements, and a fault is one of all batches.
     async fn transaction(&mut self, group: &[Batch], separately: bool) -> Result<Vec<Answer>, Fault> {
         let mut shared: PoolConnection<Sqlite>;
         let connection = match &mut self.write {

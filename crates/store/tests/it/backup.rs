@@ -43,7 +43,7 @@ async fn a_backup_beside_a_writer_has_everything_that_was_acknowledged() {
         assert_eq!(
             load(&restored, id(100)).await,
             load(&*store, id(100)).await.map(|mut guild| {
-                // It says what the newest message is.
+                // A channel names its newest message.
                 guild.channels[0].last_message_id = messages.first().map(|newest| id(*newest));
                 guild
             })
@@ -56,7 +56,7 @@ async fn a_backup_beside_a_writer_has_everything_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_backed_up_is_told() {
+async fn a_failed_backup_reports_the_reason() {
     let (dir, copy) = (TempDir::new(), TempDir::new());
     let error = backup_database(dir.path(), &copy.path().join("x")).await.unwrap_err();
     assert!(matches!(&error, StoreError::Open { path, .. } if path.ends_with("guildhall.db")), "{error:?}");

@@ -50,7 +50,7 @@ async fn a_cluster_and_a_node_alone_refuse_each_other() {
     one.close().await;
     other.close().await;
 
-    // The name is free once nobody holds the database.
+    // The name is free once no node holds the database.
     PostgresStore::open(options(&url, Some("another"))).await.unwrap().close().await;
     let alone = PostgresStore::open(options(&url, None)).await.unwrap();
     let error = refusal(options(&url, Some("site"))).await;
@@ -109,7 +109,7 @@ async fn the_later_owner_wins(earlier: &dyn Store, later: &dyn Store) {
     later.commit_fenced((id(100), new), vec![put_message(100, 101, 1000)]).await.unwrap();
     assert_eq!(page(later, 101, Page::Newest, 200).await, [1000]);
     assert_eq!(page(later, 201, Page::Newest, 200).await.len(), 66);
-    // Nobody has an epoch that was never claimed.
+    // An epoch that was never claimed is refused.
     for wrong in [0, new.0 + 1] {
         let result = later.commit_fenced((id(100), GuildEpoch(wrong)), vec![put_message(100, 101, 1001)]).await;
         assert!(matches!(result, Err(StoreError::Fenced)), "{result:?}");
@@ -156,7 +156,7 @@ async fn w4_nothing_in_flight_slips_past_a_claim() {
         claims += 1;
         let found = page(&*node, 101, Page::Newest, u32::MAX).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert_eq!(page(&*node, 101, Page::Newest, u32::MAX).await, found, "somebody wrote after the claim");
+        assert_eq!(page(&*node, 101, Page::Newest, u32::MAX).await, found, "an earlier owner wrote after the claim");
         for _ in 0..4 {
             let (node, next) = (node.clone(), next.clone());
             owners.push(tokio::spawn(async move {

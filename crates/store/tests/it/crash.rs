@@ -116,10 +116,10 @@ fn start(role: &str, dir: &Path, first_channel: u64) -> Child {
 /// An acknowledgement: channel, step, and how long the log was afterwards.
 type Ack = (u64, u64, u64);
 
-/// What a child says, line by line.
-struct Said(Receiver<String>);
+/// Output of a child process, by lines.
+struct OutputLines(Receiver<String>);
 
-impl Said {
+impl OutputLines {
     fn by(child: &mut Child) -> Self {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
@@ -139,23 +139,23 @@ impl Said {
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
                 child.kill().unwrap();
-                panic!("the child says nothing for {PATIENCE:?}, after {}", so_far());
+                panic!("the child prints nothing for {PATIENCE:?}, after {}", so_far());
             }
         }
     }
 }
 
-/// Lets the child acknowledge so often, kills it, and returns all it said to have acknowledged.
+/// Lets the child acknowledge so often, kills it, and returns all it output to have acknowledged.
 fn kill_after(mut child: Child, acks_count: usize) -> Vec<Ack> {
-    let said = Said::by(&mut child);
+    let output = OutputLines::by(&mut child);
     let mut acks = Vec::new();
-    while let Some(line) = said.next(&mut child, || format!("{} of {acks_count} commits", acks.len())) {
+    while let Some(line) = output.next(&mut child, || format!("{} of {acks_count} commits", acks.len())) {
         // The last one may be cut off, and is none then.
         if let Some(ack) = line.strip_prefix("ack ").and_then(|rest| rest.strip_suffix('\n')) {
             let mut numbers = ack.split(' ').map(|number| number.parse().unwrap());
             acks.push((numbers.next().unwrap(), numbers.next().unwrap(), numbers.next().unwrap()));
             if acks.len() == acks_count {
-                child.kill().unwrap(); // and go on reading what it said until then
+                child.kill().unwrap(); // and go on reading what it output until then
             }
         }
     }
@@ -272,10 +272,10 @@ async fn a_damaged_log_costs_only_what_is_behind_the_damage() {
 async fn another_process_is_kept_out_until_it_is_gone() {
     let dir = TempDir::new();
     let mut child = start("hold", dir.path(), 100);
-    let said = Said::by(&mut child);
+    let output = OutputLines::by(&mut child);
     let mut line = String::new();
     while line != "ready\n" {
-        line = said.next(&mut child, || line).expect("the child opens the store");
+        line = output.next(&mut child, || line).expect("the child opens the store");
     }
     let error = SqliteStore::open(dir.path(), quick()).await.err().unwrap();
     assert!(matches!(&error, StoreError::InUse { process_id, .. } if *process_id == Some(child.id())), "{error:?}");

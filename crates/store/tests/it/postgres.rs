@@ -266,8 +266,8 @@ async fn every_text_can_be_stored() {
     store.commit(vec![Write::AddReaction(id(101), id(500), odd.clone(), id(1))]).await.unwrap();
     assert_eq!(reactions(&store, 101, 500).await, [(odd.clone(), vec![1])]);
     assert_eq!(store.reaction_users(id(101), id(500), &odd, id(0), 9).await.unwrap().len(), 1);
-    let asked = ["\u{0}".to_owned(), "a".to_owned()];
-    assert_eq!(store.with_external_ids(guildhall_store::ExternalKind::User, &asked).await.unwrap(), []);
+    let requested = ["\u{0}".to_owned(), "a".to_owned()];
+    assert_eq!(store.with_external_ids(guildhall_store::ExternalKind::User, &requested).await.unwrap(), []);
     store.close().await;
 }
 
@@ -396,9 +396,9 @@ async fn deleted_content_is_purged() {
     store.close().await;
 }
 
-/// The server's default is that a commit may be lost: this store asks for more.
+/// By the server's default a commit may be lost; this store sets another mode.
 #[tokio::test]
-async fn commits_are_durable_whatever_the_default() {
+async fn commits_are_durable_with_any_default_of_the_server() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.create_database();
     server.sql(&database, &format!("ALTER DATABASE {database} SET synchronous_commit = off"));

@@ -57,7 +57,7 @@ struct Keeper {
     shell: Child,
     /// None: it is to stop.
     input: Option<ChildStdin>,
-    /// Its lines.
+    /// Lines of its output.
     answers: Receiver<String>,
 }
 
@@ -126,7 +126,7 @@ fn command(program: &Path, user: Option<(u32, u32)>) -> Command {
 }
 
 impl PostgresServer {
-    /// One server for all tests of this process. None where PostgreSQL is not installed: the tests say so and pass.
+    /// One server for all tests of this process. None where PostgreSQL is not installed: the tests print that and pass.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<PostgresServer>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[])).as_ref()
@@ -165,8 +165,8 @@ impl PostgresServer {
         let mut initdb = command(&bin.join("initdb"), user);
         initdb.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]);
         initdb.args(["--username", USER, "--pwfile"]).arg(dir.join("password")).arg("-D").arg(dir.join("data"));
-        let said = fs::File::create(dir.join("initdb.log")).unwrap();
-        initdb.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
+        let log = fs::File::create(dir.join("initdb.log")).unwrap();
+        initdb.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut made = initdb.spawn().expect("initdb, by setpriv of util-linux where this is root");
         let is_made = has_ended(&mut made, STARTING_MAX) && made.wait().unwrap().success();
         assert!(is_made, "initdb: {}", fs::read_to_string(dir.join("initdb.log")).unwrap_or_default());

@@ -124,7 +124,7 @@ async fn other_versions_of_the_schema() {
 }
 
 #[tokio::test]
-async fn a_spoilt_row_is_told() {
+async fn a_corrupt_row_is_reported() {
     let dir = TempDir::new();
     let store = open(dir.path()).await;
     store.commit(guild_with_channels(100, &[101])).await.unwrap();

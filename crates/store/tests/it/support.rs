@@ -1,4 +1,4 @@
-//! Support: things to store, places to store them.
+//! Support: objects to store, and stores.
 
 use guildhall_guild::Write;
 use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message, ReactionEmoji, Role, User, UserId};

@@ -11,8 +11,8 @@ pub async fn an_account_s_content_is_found_in_steps(store: &dyn Store) {
     let of = |channel_id, n, author| {
         Write::PutMessage(Arc::new(Message { author: user(author), ..message(100, channel_id, n) }))
     };
-    let said = [of(101, 500, 1), of(101, 501, 2), of(101, 502, 2), of(102, 400, 3), of(102, 600, 2)];
-    store.commit(said.into()).await.unwrap();
+    let messages = [of(101, 500, 1), of(101, 501, 2), of(101, 502, 2), of(102, 400, 3), of(102, 600, 2)];
+    store.commit(messages.into()).await.unwrap();
     let react = |channel_id, n, user| Write::AddReaction(id(channel_id), id(n), unicode("👍"), id(user));
     store.commit(vec![react(101, 500, 2), react(101, 500, 3), react(102, 600, 2), react(102, 600, 3)]).await.unwrap();
 

@@ -26,14 +26,14 @@ pub async fn listed_apart_from_guilds(store: &dyn Store) {
     assert_eq!(store.guild_ids(id(0), 10).await.unwrap(), [id(10)]);
     assert_eq!(store.guild_of_channel(id(20)).await.unwrap(), Some(id(20)));
     let directs = store.directs_of_user(id(1), 10).await.unwrap();
-    let told: Vec<_> = directs
+    let found: Vec<_> = directs
         .iter()
         .map(|direct| {
             let people: Vec<u64> = direct.recipients.iter().map(|user| user.id.get()).collect();
             (direct.channel.id.get(), people, direct.channel.last_message_id.map(|id| id.get()))
         })
         .collect();
-    assert_eq!(told, [(20, vec![1, 2], Some(500)), (30, vec![1, 3], None)]);
+    assert_eq!(found, [(20, vec![1, 2], Some(500)), (30, vec![1, 3], None)]);
     assert_eq!(store.directs_of_user(id(1), 1).await.unwrap(), directs[..1]);
     assert_eq!(store.directs_of_user(id(4), 10).await.unwrap(), []);
     assert!(store.load_guild(id(20)).await.unwrap().is_some_and(|record| record.guild.is_direct));
@@ -94,11 +94,11 @@ pub async fn s11_common_guilds_are_found(store: &dyn Store) {
 
 pub async fn one_for_each_pair(store: &dyn Store) {
     assert_eq!(store.direct_of_pair([id(1), id(2)]).await.unwrap(), None);
-    let asked = (0..4u64).map(|n| {
+    let requests = (0..4u64).map(|n| {
         let pair = if n % 2 == 0 { [id(1), id(2)] } else { [id(2), id(1)] };
         store.direct_of_pair_or_insert(pair, id(100 + n))
     });
-    let got: Vec<_> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    let got: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
     assert!(got.iter().all(|id| *id == got[0]), "{got:?}");
     assert_eq!(store.direct_of_pair([id(2), id(1)]).await.unwrap(), Some(got[0]));
     assert_eq!(store.direct_of_pair([id(1), id(3)]).await.unwrap(), None);

@@ -79,8 +79,8 @@ pub async fn nonces_of_recent_messages_are_loaded_with_the_guild(store: &dyn Sto
 
     // Many: the newest are loaded.
     let many = NONCES_LOADED_MAX as u64 + 10;
-    let said = (1..=many).map(|n| at(101 + n % 2, newest + n, Some(Nonce::Number(n as i64))));
-    store.commit(said.collect()).await.unwrap();
+    let stored = (1..=many).map(|n| at(101 + n % 2, newest + n, Some(Nonce::Number(n as i64))));
+    store.commit(stored.collect()).await.unwrap();
     let nonces = store.load_guild(id(100)).await.unwrap().unwrap().nonces;
     let ids: Vec<u64> = nonces.iter().map(|sent| sent.message_id.get()).collect();
     assert_eq!(ids, (newest + 11..=newest + many).collect::<Vec<_>>());
@@ -143,7 +143,7 @@ pub async fn reactions_keep_their_order(store: &dyn Store) {
     let all = [(thumb.clone(), vec![9, 3, 1]), (fire.clone(), vec![2]), (party.clone(), vec![5])];
     assert_eq!(reactions(store, 101, 500).await, all);
 
-    // An emoji keeps its place while anybody uses it, and loses it with the last.
+    // An emoji keeps its place while it has a reaction, and loses it with the last.
     store.commit(vec![remove(&thumb, 9), remove(&fire, 2)]).await.unwrap();
     assert_eq!(reactions(store, 101, 500).await, [(thumb.clone(), vec![3, 1]), (party.clone(), vec![5])]);
     store.commit(vec![add(&fire, 4), add(&thumb, 9)]).await.unwrap();
@@ -252,13 +252,13 @@ pub async fn attachments_are_in_use_while_a_message_has_them(store: &dyn Store) 
         [first.clone(), attached(101, 501, &[902]), attached(102, 502, &[903])].map(Arc::new).map(Write::PutMessage),
     );
     store.commit(writes).await.unwrap();
-    let asked: Vec<Id<()>> = [904, 903, 902, 901, 900].map(id).into();
+    let requested: Vec<Id<()>> = [904, 903, 902, 901, 900].map(id).into();
     let in_use =
-        async || -> Vec<u64> { store.attachments_in_use(&asked).await.unwrap().into_iter().map(Id::get).collect() };
+        async || -> Vec<u64> { store.attachments_in_use(&requested).await.unwrap().into_iter().map(Id::get).collect() };
     assert_eq!(in_use().await, [900, 901, 902, 903]);
     assert_eq!(store.largest_id().await.unwrap(), 903);
     assert!(store.attachments_in_use(&[]).await.unwrap().is_empty());
-    // Told again as it is, then edited.
+    // Stored again unchanged, then edited.
     store.commit(vec![Write::PutMessage(Arc::new(first.clone()))]).await.unwrap();
     assert_eq!(in_use().await, [900, 901, 902, 903]);
     let mut edited = attached(101, 500, &[901, 904]);

@@ -62,7 +62,7 @@ pub async fn same_as_memory(store: &dyn Store) {
             assert_eq!(store.guilds_of_user(id(n), 9).await.unwrap(), model.guilds_of_user(id(n), 9).await.unwrap());
         }
         let (largest, expected) = (store.largest_id().await.unwrap(), model.largest_id().await.unwrap());
-        // What was deleted counts until it is purged.
+        // A deleted message counts until it is purged.
         most = most.max(expected);
         assert!((expected..=most).contains(&largest), "{largest}, not {expected} to {most}");
     }
