@@ -2,9 +2,9 @@
 //!
 //! Owns        the three forms of the Authorization header; `Caller`, the account behind a request; `Credential`, its
 //!             token.
-//! Invariants  a handler that takes `Caller` runs only for an authenticated request: `crate::middleware` puts the
-//!             account into the request's extensions, nobody else does. T1 no body of a request is used whose token was
-//!             revoked before the body was complete: `crate::body` asks `Credential` after the last byte. (tests of
+//! Invariants  a handler that takes `Caller` runs only for an authenticated request: only `crate::middleware` puts
+//!             the account into the request's extensions. T1 no body of a request is used whose token was
+//!             revoked before the body was complete: `crate::body` checks `Credential` after the last byte. (tests of
 //!             `guildhall/tests/it/late.rs`)
 //!             Spec  docs/protocol/reference.md §10: `Bot TOKEN`, `Bearer TOKEN`, `TOKEN`.
 
@@ -18,7 +18,7 @@ use guildhall_model::User;
 use guildhall_node::{AuthError, TokenFault, authorization_token};
 use std::{ops::Deref, sync::Arc};
 
-/// The account that asks, and its reason (`X-Audit-Log-Reason`).
+/// The account that sent the request, and its reason (`X-Audit-Log-Reason`).
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(pub Arc<User>, Option<Arc<str>>);
 

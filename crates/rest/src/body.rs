@@ -279,8 +279,8 @@ async fn read_form_data(
     }
     let text_bytes_max = limits.bytes_max.min(api.limits.json_bytes_max);
     let peer = lazy.peer();
-    let begun = Instant::now();
-    let mut deadline = begun + Duration::from_millis(api.limits.body_deadline_ms);
+    let start = Instant::now();
+    let mut deadline = start + Duration::from_millis(api.limits.body_deadline_ms);
     let (body, mut reservation) = lazy.stream(permit, &api.body_quotas)?;
     let mut form = FormData {
         api,
@@ -311,7 +311,7 @@ async fn read_form_data(
             break;
         }
         if form.uploads.is_admitted() {
-            deadline = begun + Duration::from_millis(api.limits.upload_deadline_ms);
+            deadline = start + Duration::from_millis(api.limits.upload_deadline_ms);
         }
     }
     let parts = form.parser.finish();

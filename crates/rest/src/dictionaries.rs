@@ -2,8 +2,8 @@
 //!
 //! Doors       `router`: `/dictionaries` lists them, `/dictionaries/{id}` is the dictionary itself.
 //! Invariants  the bytes of an id never change, because the id is their hash: caches may keep them for ever. The list
-//!             has what is offered to everybody; with a token, also what is offered to a share of the accounts that
-//!             has this one, and what an experiment offers this account instead.
+//!             has the dictionaries for all accounts; with a token, also those for a share of the accounts that
+//!             has this one, and those that an experiment offers this account instead.
 //! Price       the bytes need no token: a dictionary has nothing of users (docs/security.md).
 
 use crate::{error::ApiError, middleware::optional_account, state::Api};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// RFC 9530: hash of the body.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// The routes.
+/// Routes below `/dictionaries`.
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let list = get(list).options(preflight);
     Router::new().route("/dictionaries", list).route("/dictionaries/{id}", get(read)).with_state(api)

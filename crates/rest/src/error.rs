@@ -1,4 +1,4 @@
-//! Errors: everything a request can be answered with that is not what it asked for.
+//! Errors: the responses of failed requests.
 //!
 //! Owns        `ApiError`, and its status, code and message.
 //! Not here    the form of the answer: `guildhall_http_kit::ErrorAnswer`.
@@ -13,7 +13,7 @@ use guildhall_http_kit::{BodyFault, ErrorAnswer, FieldError, FieldErrors, NOT_FO
 use guildhall_media::{CommandError, MediaError};
 use guildhall_store::StoreError;
 
-/// Why a request is not answered with what it asked for.
+/// Why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// No token, or not a valid one.
@@ -37,7 +37,7 @@ pub(crate) enum ApiError {
     /// `/api/v<n>` with an `n` that is not spoken.
     #[error("Invalid API version")]
     InvalidVersion,
-    /// The body is not JSON, or not the form data it says it is.
+    /// The body is not JSON, or not the form data of its `Content-Type`.
     #[error("The request body contains invalid JSON.")]
     MalformedBody,
     /// The body is longer than the limit of this route, in bytes.
@@ -66,7 +66,7 @@ pub(crate) enum ApiError {
         /// All requests of the account, not only this kind.
         is_global: bool,
     },
-    /// The guild said no.
+    /// The guild refused the command.
     #[error("{0}")]
     Refused(Refusal),
     /// One of the other codes of the protocol.
@@ -75,7 +75,7 @@ pub(crate) enum ApiError {
         status: StatusCode,
         /// JSON error code.
         code: u32,
-        /// What to tell.
+        /// Text of the response.
         message: &'static str,
     },
     /// Too much work at the moment: try again.
@@ -90,7 +90,7 @@ pub(crate) enum ApiError {
     /// The node does not reach its database.
     #[error("503: Service Unavailable: {DATABASE_AWAY}")]
     DatabaseAway,
-    /// The store failed. Logged where it is turned into a response, never told.
+    /// The store failed. Logged where it is turned into a response, which does not contain it.
     #[error("500: Internal Server Error")]
     Store(StoreError),
     /// A file or picture is refused.

@@ -7,7 +7,7 @@
 //!             checked; nothing is read of a body before that is known to be worth it (`known`).
 //! Limits      `ApiLimits`: rates, body sizes, deadlines, requests in flight.
 //! Not here    permissions and state (`guildhall-guild`), tokens (`guildhall-node`), sockets (`guildhall-net`), files
-//!             (`guildhall-media`), what backends ask (`guildhall-backend`).
+//!             (`guildhall-media`), the API of backends (`guildhall-backend`).
 //!             Spec  docs/protocol/reference.md §10.
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 /// Normalises the path, and hands over to the routes.
 pub(crate) async fn normalize(api: Arc<Api>, routes: Router, mut request: Request) -> Response {
-    let asked = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let requested = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let mut response = if request.method() == Method::OPTIONS {
         // The answer is the same for every path, so that it needs no token.
         StatusCode::NO_CONTENT.into_response()
@@ -40,7 +40,7 @@ pub(crate) async fn normalize(api: Arc<Api>, routes: Router, mut request: Reques
             },
         }
     };
-    write_cors(response.headers_mut(), asked.as_ref());
+    write_cors(response.headers_mut(), requested.as_ref());
     response
 }
 
@@ -93,9 +93,9 @@ const ALLOWED_HEADERS: &str = "Authorization, Content-Type, X-Audit-Log-Reason";
 
 /// Any page may talk to the API with a token it has; none gets one from the browser, as there are no cookies. So it may
 /// send any header that its preflight request names; those that this server does not know have no effect.
-fn write_cors(headers: &mut HeaderMap, asked: Option<&HeaderValue>) {
-    let allowed =
-        asked.and_then(|asked| HeaderValue::try_from(format!("{ALLOWED_HEADERS}, {}", asked.to_str().ok()?)).ok());
+fn write_cors(headers: &mut HeaderMap, requested: Option<&HeaderValue>) {
+    let allowed = requested
+        .and_then(|requested| HeaderValue::try_from(format!("{ALLOWED_HEADERS}, {}", requested.to_str().ok()?)).ok());
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
         allowed.unwrap_or_else(|| HeaderValue::from_static(ALLOWED_HEADERS)),
@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn preflight_requests_get_the_headers_they_ask_for() {
-        let allowed = |asked: Option<&'static str>| {
+        let allowed = |requested: Option<&'static str>| {
             let mut headers = HeaderMap::new();
-            write_cors(&mut headers, asked.map(HeaderValue::from_static).as_ref());
+            write_cors(&mut headers, requested.map(HeaderValue::from_static).as_ref());
             headers[header::ACCESS_CONTROL_ALLOW_HEADERS].to_str().unwrap().to_owned()
         };
         assert_eq!(allowed(None), "Authorization, Content-Type, X-Audit-Log-Reason");
-        let asked = "authorization,x-super-properties,x-discord-locale";
-        assert_eq!(allowed(Some(asked)), format!("{ALLOWED_HEADERS}, {asked}"));
+        let requested = "authorization,x-super-properties,x-discord-locale";
+        assert_eq!(allowed(Some(requested)), format!("{ALLOWED_HEADERS}, {requested}"));
     }
 
     #[test]

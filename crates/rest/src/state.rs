@@ -106,7 +106,7 @@ pub struct ApiState {
     pub node: Node,
     /// Where clients find the gateway: `scheme://host[:port]`, without path, query or slash at the end.
     pub gateway_url: Arc<str>,
-    /// The URL is that of this machine alone, because nothing says how others reach the node.
+    /// The URL is that of this machine alone, because no setting has the address that other machines use.
     pub is_gateway_url_local: bool,
     /// Sizes and rates of requests.
     pub limits: ApiLimits,
@@ -186,7 +186,7 @@ impl Api {
         self.clock.now()
     }
 
-    /// Asks a guild on behalf of an account.
+    /// Sends a request of an account to a guild.
     pub async fn request<R: Request>(
         &self,
         caller: &Caller,
@@ -206,7 +206,7 @@ impl Api {
         self.node.guild_of_channel(channel_id).await?.ok_or(ApiError::UNKNOWN_CHANNEL)
     }
 
-    /// Asks the guild of a channel on behalf of an account.
+    /// Sends a request of an account to the guild of a channel.
     pub async fn request_in_channel<R: Request>(
         &self,
         caller: &Caller,

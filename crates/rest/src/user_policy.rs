@@ -33,7 +33,7 @@ impl Default for UserPolicy {
     }
 }
 
-/// One of these things.
+/// An action of accounts that `[users]` can reserve for the backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SelfService {
     CreateGuilds,

@@ -4,7 +4,7 @@
 //! Doors       `chat_router`.
 //! Invariants  H2 the page loads nothing from other origins, runs no inline code, and is shown in no frame. (test
 //!             `h2_*`)
-//! Price       anybody can load the page without a token: it contains nothing that its source code does not.
+//! Price       the page loads without a token: it contains nothing that its source code does not.
 //! Not here    the page itself: `web/chat`. It is a client of REST and gateway like any other.
 
 mod visitors;
@@ -30,11 +30,11 @@ include!("../../../../web/chat/dist/embedded.rs");
 pub struct ChatPage {
     /// Where clients open their WebSocket: `ws://host:port`, without a slash at the end.
     pub gateway_url: Arc<str>,
-    /// Makes accounts for visitors. None: the page asks for a token.
+    /// Makes accounts for visitors. None: visitors paste a token.
     pub visitors: Option<Arc<Visitors>>,
     /// `codec.streams`, for the meter.
     pub streams: &'static str,
-    /// Where people log in. None: the page asks for a token.
+    /// Where people log in. None: they paste a token.
     pub sign_on_url: Option<Arc<str>>,
     /// Whether accounts may create guilds (`users.create_guilds`).
     pub create_guilds: bool,
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((&settings["visitors"], &settings["gateway_url"]), (&false.into(), &"wss://gw.example.net".into()));
         let expected = (&"https://login.example.net/?app=chat".into(), &false.into());
         assert_eq!((&settings["sign_on_url"], &settings["create_guilds"]), expected);
-        // Nobody makes accounts outside of a demo.
+        // Outside of a demo visitors cannot create accounts.
         assert_eq!(send_request("POST", "/chat/visitors", &[]).await.0, StatusCode::NOT_FOUND);
         let (status, headers, body) = send_request("HEAD", "/chat/", &[]).await;
         assert_eq!((status, body.len()), (StatusCode::OK, 0));

@@ -36,7 +36,7 @@ const SWEPT_EVERY: Duration = Duration::from_secs(3600);
 /// Messages of one read of a sweep, and reads of one sweep.
 const PAGE: u32 = 100;
 const PAGES_MAX: u32 = 5_000;
-/// Between two reads: the store has other things to do.
+/// Pause between two reads, so that the store can serve other work.
 const PAUSE: Duration = Duration::from_millis(5);
 
 const FIRST: &[&str] = &[
@@ -135,7 +135,7 @@ impl Visitors {
     /// Removes accounts that have been silent for a day (V1). How many.
     ///
     /// # Errors
-    /// The store or a guild fails; what was not done follows with the next sweep.
+    /// The store or a guild fails; the next sweep removes the rest.
     pub async fn sweep(&self) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
         let Some(guilds) = self.guilds.get() else { return Ok(0) };
         // One sweep at a time.

@@ -53,7 +53,7 @@ pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response,
     Ok(Json(BanBody::from(&**ban)).into_response())
 }
 
-/// Seconds; older clients say days.
+/// Seconds; older clients send days.
 fn delete_message_s(form: &mut Form<'_>) -> u32 {
     let days = form.optional("delete_message_days", |v| form::integer(v, 0, 7)).map(|days| days * 86_400);
     let seconds = form.optional("delete_message_seconds", |v| form::integer(v, 0, DELETE_S_MAX));

@@ -44,14 +44,16 @@ const UNKNOWN_URL: ApiError = ApiError::coded(
      server.public_url, as in \"wss://gateway.example.net\"",
 );
 
-/// The gateway's URL for this caller. The header `Host` is only compared: what a caller or a proxy writes there is in
-/// no answer.
+/// The gateway's URL for this caller. The header `Host` is only compared: its text, which callers and proxies choose,
+/// is in no response.
 fn url_for<'a>(api: &'a Api, headers: &HeaderMap) -> Result<&'a str, ApiError> {
     let authority = |url: &str| url.split_once("://").map_or(url, |(_, authority)| authority).parse::<Authority>().ok();
-    let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(authority);
-    let is_same = match (asked, authority(&api.gateway_url)) {
-        (Some(asked), Some(own)) => {
-            asked == own || asked.port_u16().unwrap_or(80) == own.port_u16().unwrap_or(80) && is_loopback(asked.host())
+    let host_header = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(authority);
+    let is_same = match (host_header, authority(&api.gateway_url)) {
+        (Some(host_header), Some(own)) => {
+            host_header == own
+                || host_header.port_u16().unwrap_or(80) == own.port_u16().unwrap_or(80)
+                    && is_loopback(host_header.host())
         }
         // It may have come from anywhere.
         (None, _) => false,
@@ -138,10 +140,10 @@ pub(super) async fn update_own_user(
         Ok(user)
     };
     // Pictures and other changes may have taken a while.
-    let (asked, credential, user_id) = (&*api, &credential, caller.id);
+    let (api, credential, user_id) = (&*api, &credential, caller.id);
     let check = || async move {
-        credential.need_good(asked).await?;
-        let deletion = asked.node.deletion_of(user_id).await?;
+        credential.need_good(api).await?;
+        let deletion = api.node.deletion_of(user_id).await?;
         deletion.map_or(Ok(()), |_| Err(ApiError::Unauthorized))
     };
     let updated = api.node.update_user(user_id, check, form).await;

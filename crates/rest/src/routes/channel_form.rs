@@ -157,7 +157,7 @@ fn overwrites(value: &Value) -> Parsed<Vec<Overwrite>> {
 }
 
 fn overwrite_kind(value: &Value, id: u64) -> Parsed<OverwriteKind> {
-    // Old clients say it in words.
+    // Old clients send a word instead of a number.
     let kind = match value.as_str() {
         Some("role") => 0,
         Some("member") => 1,

@@ -132,7 +132,7 @@ pub(super) async fn put_overwrite(
     api.done_in_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await
 }
 
-/// The path does not say whether the id is a role's or a member's; the channel knows.
+/// The path has no kind of the overwrite (role or member); the channel's overwrite with this id has it.
 pub(super) async fn delete_overwrite(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let id: Id<()> = params.id("overwrite_id")?;

@@ -32,9 +32,9 @@ fn unsupported(message: &'static str) -> FieldError {
 
 /// An entry of `attachments`.
 enum Named {
-    /// It lies somewhere else.
+    /// A file at another URL.
     Linked(Attachment),
-    /// It came with the message.
+    /// A file of this request.
     Uploaded(FileForm),
     /// The message has it already.
     Kept(Id<()>),
@@ -60,7 +60,7 @@ pub(crate) fn new_message_with<T>(
     let mut files = Vec::new();
     let (message, others) = form::object(body, |form| {
         let content = form.optional("content", content).unwrap_or_default();
-        // `embed` is how API version 9 clients still say it.
+        // Clients of API version 9 still send `embed`.
         let embeds = match form.optional("embeds", embeds) {
             Some(embeds) => embeds,
             None => form.optional("embed", |v| self::embeds(&Value::Array(vec![v.clone()]))).unwrap_or_default(),
@@ -146,7 +146,7 @@ fn too_many() -> FieldError {
     FieldError::new("BASE_TYPE_MAX_LENGTH", format!("Must be {FILES_MAX} or fewer in length."))
 }
 
-/// A file by where it lies, or by the number it came with.
+/// A file by its URL, or by its number in this request.
 fn attachment(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     let has_url = value.get("url").is_some_and(|url| !url.is_null());
     if has_url { linked(value).map(Named::Linked) } else { uploaded(value, uploads) }
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn something_must_be_said() {
+    fn empty_messages_are_refused() {
         for body in [json!({}), json!({"content": ""}), json!({"content": " \n"}), json!({"content": null})] {
             let error = new_message(&body, &[], CHANNEL).unwrap_err();
             assert_eq!(status_and_message(error), (400, "Cannot send an empty message".to_owned()));

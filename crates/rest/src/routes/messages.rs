@@ -1,4 +1,4 @@
-//! Messages: reading, saying, changing, taking back.
+//! Messages: list, read, create, edit, delete.
 //!
 //! Limits      pages of 100; the messages that replies on a page answer are looked up one by one, at most 100.
 //!             Spec  docs/protocol/reference.md §10.3.

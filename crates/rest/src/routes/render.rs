@@ -61,7 +61,7 @@ mod tests {
         User { bot, application_flags, ..User::new(UserId::new(id), "somebody") }
     }
 
-    fn said(author: &User, content: &str) -> Message {
+    fn posted(author: &User, content: &str) -> Message {
         Message {
             content: content.to_owned(),
             embeds: vec![json!({"title": "t"})],
@@ -85,18 +85,18 @@ mod tests {
             assert_eq!(&content_seen(viewer, message), expected);
         };
         let bot = user(9, true, 0);
-        check(&bot, said(&ana, "hi"), &nothing);
-        check(&bot, said(&bot, "hi"), &all);
-        check(&bot, Message { mentions: vec![Arc::new(bot.clone())], ..said(&ana, "hi") }, &all);
-        check(&user(9, true, 1 << 18), said(&ana, "hi"), &all);
-        check(&user(9, true, 1 << 19), said(&ana, "hi"), &all);
-        check(&user(8, false, 0), said(&ana, "hi"), &all);
+        check(&bot, posted(&ana, "hi"), &nothing);
+        check(&bot, posted(&bot, "hi"), &all);
+        check(&bot, Message { mentions: vec![Arc::new(bot.clone())], ..posted(&ana, "hi") }, &all);
+        check(&user(9, true, 1 << 18), posted(&ana, "hi"), &all);
+        check(&user(9, true, 1 << 19), posted(&ana, "hi"), &all);
+        check(&user(8, false, 0), posted(&ana, "hi"), &all);
     }
 
     #[test]
     fn r1_the_referenced_message_is_judged_apart() {
         let (ana, bot) = (user(7, false, 0), user(9, true, 0));
-        let answered = said(&ana, "question");
+        let answered = posted(&ana, "question");
         let answer = Message {
             kind: Message::KIND_REPLY,
             message_reference: Some(MessageReference {
@@ -104,7 +104,7 @@ mod tests {
                 channel_id: answered.channel_id,
                 guild_id: answered.guild_id,
             }),
-            ..said(&bot, "answer")
+            ..posted(&bot, "answer")
         };
         let record = MessageRecord { message: Arc::new(answer), reactions: Vec::new() };
         let body = serde_json::to_value(message(&bot, &record, Some(Some(&answered)))).unwrap();
@@ -119,7 +119,7 @@ mod tests {
         let ana = user(7, false, 0);
         let fire = ReactionEmoji { id: None, name: "🔥".to_owned() };
         let record = MessageRecord {
-            message: Arc::new(said(&ana, "hi")),
+            message: Arc::new(posted(&ana, "hi")),
             reactions: vec![
                 (fire.clone(), vec![UserId::new(3), UserId::new(7)]),
                 (ReactionEmoji { id: None, name: "👍".to_owned() }, vec![]),

@@ -99,7 +99,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     need(&guild, Permissions::MANAGE_ROLES)?;
     need_emoji(icon.as_ref().and_then(Option::as_ref))?;
     let everyone = guild.structure.roles.get(&guild_id.cast());
-    // Unless told otherwise, a new role grants what everybody has anyway.
+    // By default a new role grants the permissions of `@everyone`.
     let permissions = wish.permissions.or(everyone.map(|everyone| everyone.permissions)).unwrap_or(Permissions::NONE);
     let id: RoleId = api.node.next_id().await?;
     let new = NewRole {

@@ -93,7 +93,7 @@ fn content(
         description: description.unwrap_or_else(|| before.and_then(|before| before.description.clone())),
         scheduled_end_time: end.unwrap_or(before.and_then(|before| before.scheduled_end_time)),
         privacy_level: 2,
-        // A new event is scheduled, whatever its form says, as upstream.
+        // A new event is scheduled; the form's status has no effect, as upstream.
         status: match before {
             None => ScheduledEvent::SCHEDULED,
             Some(before) => form.optional("status", |v| number(v, 4)).unwrap_or(before.status),

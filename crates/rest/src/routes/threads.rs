@@ -1,4 +1,4 @@
-//! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol/reference.md
+//! Threads: created, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol/reference.md
 //! §10.3.
 
 use super::{Call, PathParams, channel_form, message_form, render};
@@ -85,7 +85,7 @@ async fn begun_post(api: &Api, caller: &Caller, reply: ThreadReply) -> Result<Re
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-fn begun(reply: &(ThreadEntry, Option<ThreadMember>)) -> Result<Response, ApiError> {
+fn created(reply: &(ThreadEntry, Option<ThreadMember>)) -> Result<Response, ApiError> {
     Ok((StatusCode::CREATED, body(reply)).into_response())
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn create_from_message(
     let (parent, from) = (params.id("channel_id")?, params.id("message_id")?);
     let permit = ReadPermit::message(&api, &caller, parent, from).await?;
     let new = input.read(&api, permit, BodyLimits::FORM, |form| new_thread(form, Some(from))).await?;
-    begun(&*begin(&api, &caller, parent, NewThread { kind: None, ..new }).await?)
+    created(&*begin(&api, &caller, parent, NewThread { kind: None, ..new }).await?)
 }
 
 /// Without a message; in a forum or media channel a post, with its first message.
@@ -131,7 +131,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
         let reply = kept.settled(begin(&api, &caller, parent, new).await).await?;
         return begun_post(&api, &caller, reply).await;
     }
-    begun(&*begin(&api, &caller, parent, new).await?)
+    created(&*begin(&api, &caller, parent, new).await?)
 }
 
 /// The account at the end of the path: `@me`, or an id.

@@ -1,4 +1,4 @@
-//! Voice states of one user, and who speaks on a stage. Spec  docs/protocol/reference.md §9, §10.4.
+//! Voice states of one user, and speakers of a stage. Spec  docs/protocol/reference.md §9, §10.4.
 
 use super::{Call, PathParams};
 use crate::{

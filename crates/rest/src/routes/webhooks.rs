@@ -60,7 +60,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
         Some((form.required("name", name)?, avatar))
     })?;
     if avatar.is_some() {
-        // Nobody else may list them, either.
+        // The same permission as for listing them.
         api.request_in_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?;
     }
     let id: WebhookId = api.node.next_id().await?;

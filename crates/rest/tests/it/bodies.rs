@@ -145,7 +145,7 @@ async fn s4_a_share_of_the_room_is_refused_at_once_and_others_have_theirs() {
         answer
     };
     let mut stalled: Vec<_> = (0..4).map(|n| stall(&world.ana.token, [192, 0, 2, n])).collect();
-    // Each has asked for its channel and waits for its body once the guild has answered.
+    // Each waits for its body once the guild has answered its query of the channel.
     let refused = until("a refusal", async || {
         stalled.iter_mut().for_each(|answer| assert!(answer.now_or_never().is_none()));
         let answer = world.send(post_from(&world, &world.ana.token, [192, 0, 2, 9], hi())).await;

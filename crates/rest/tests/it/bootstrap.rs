@@ -1,4 +1,4 @@
-//! What clients ask before they open a socket.
+//! Requests of clients before they open a socket.
 
 use crate::support::World;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A full disk: every route that adds something answers 503 and says why, and changes nothing. Reads and
+//! A full disk: every route that adds something answers 503 with the reason, and changes nothing. Reads and
 //! deletions go on.
 
 use crate::support::World;

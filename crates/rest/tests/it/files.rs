@@ -136,8 +136,8 @@ async fn pictures_of_one_node_are_served_by_another() {
     let world = World::with_files_in(dir.path(), Some(bucket(server, &name)), 1 << 20).await;
     let other = World::with_files_in(other_dir.path(), Some(bucket(server, &name)), 1 << 20).await;
     let data_url = json!(format!("data:image/png;base64,{}", STANDARD.encode(PNG)));
-    let told = world.call(&world.ana, "PATCH", "/users/@me", Some(json!({"avatar": data_url}))).await.json();
-    let avatar = format!("/avatars/100/{}.png", told["avatar"].as_str().unwrap());
+    let user = world.call(&world.ana, "PATCH", "/users/@me", Some(json!({"avatar": data_url}))).await.json();
+    let avatar = format!("/avatars/100/{}.png", user["avatar"].as_str().unwrap());
     let emojis = format!("/guilds/{}/emojis", world.guild);
     let made = world.post(&world.ana, &emojis, json!({"name": "wave", "image": data_url})).await;
     assert_eq!(made.status, 201, "{}", made.body);

@@ -1,4 +1,4 @@
-//! Rate limits as clients see them. The clock stands still, so every figure is exact.
+//! Rate limits as clients see them. The clock does not run, so every figure is exact.
 
 use crate::support::{UNIX_MS, World};
 use axum::{body::Body, http::Request};

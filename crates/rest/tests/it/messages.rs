@@ -12,21 +12,21 @@ fn contents(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn said_read_changed_and_taken_back() {
+async fn a_message_is_created_read_edited_and_deleted() {
     let world = World::new().await;
     let path = format!("/channels/{}/messages", world.general);
     let body = json!({"content": "hi <@200>", "nonce": "77", "embeds": [{"title": "t"}], "flags": 4 | 64});
-    let said = world.post(&world.ana, &path, body).await;
-    assert_eq!(said.status, 200);
-    let said = said.json();
-    let id = said["id"].as_str().unwrap().to_owned();
+    let created = world.post(&world.ana, &path, body).await;
+    assert_eq!(created.status, 200);
+    let created = created.json();
+    let id = created["id"].as_str().unwrap().to_owned();
     assert_eq!(
-        said,
+        created,
         json!({
             "id": id, "channel_id": world.general, "type": 0, "content": "hi <@200>", "nonce": "77",
             "author": {"id": "100", "username": "ana", "discriminator": "0", "global_name": null, "avatar": null,
                        "public_flags": 0, "flags": 0, "primary_guild": null, "avatar_decoration_data": null},
-            "timestamp": said["timestamp"], "edited_timestamp": null, "tts": false, "mention_everyone": false,
+            "timestamp": created["timestamp"], "edited_timestamp": null, "tts": false, "mention_everyone": false,
             "mentions": [{"id": "200", "username": "bot", "discriminator": "0", "global_name": null, "avatar": null,
                           "bot": true, "public_flags": 0, "flags": 0, "primary_guild": null, "avatar_decoration_data": null}],
             "mention_roles": [], "attachments": [], "embeds": [{"type": "rich", "title": "t"}], "components": [],
@@ -35,7 +35,7 @@ async fn said_read_changed_and_taken_back() {
     );
 
     let one = format!("{path}/{id}");
-    let mut expected = said.clone();
+    let mut expected = created.clone();
     expected.as_object_mut().unwrap().remove("nonce");
     world.get(&world.bob, &one).await.is(200, expected);
 
@@ -82,7 +82,7 @@ async fn pages() {
 }
 
 #[tokio::test]
-async fn who_may_read() {
+async fn reading_messages_needs_permissions() {
     let world = World::new().await;
     let hidden = world.channel("hidden", vec![world.deny(Permissions::VIEW_CHANNEL)]).await;
     let forgetful = world.channel("forgetful", vec![world.deny(Permissions::READ_MESSAGE_HISTORY)]).await;
@@ -95,13 +95,13 @@ async fn who_may_read() {
     world.get(&world.bob, &format!("/channels/{forgetful}/messages/{past}")).await.has(403, 50013);
     world.get(&world.ana, &format!("/channels/{forgetful}/messages/{past}")).await.has(200, 0);
 
-    // Neither strangers nor anybody for a channel that is not there.
+    // Accounts outside of the guild are refused, and every account for a channel that does not exist.
     world.get(&world.eve, &format!("/channels/{}/messages", world.general)).await.has(403, 50001);
     world.get(&world.bob, "/channels/5/messages").await.is(404, json!({"message": "Unknown Channel", "code": 10003}));
 }
 
 #[tokio::test]
-async fn who_may_write() {
+async fn writing_messages_needs_permissions() {
     let world = World::new().await;
     let silent = world.channel("silent", vec![world.deny(Permissions::SEND_MESSAGES)]).await;
     let path = format!("/channels/{silent}/messages");
@@ -215,7 +215,7 @@ async fn many_at_once() {
 }
 
 #[tokio::test]
-async fn wrong_forms_are_told_apart() {
+async fn wrong_forms_get_different_errors() {
     let world = World::new().await;
     let path = format!("/channels/{}/messages", world.general);
     let fault = |code: &str, message: &str| json!({"_errors": [{"code": code, "message": message}]});

@@ -71,7 +71,7 @@ async fn tokens_in_all_forms() {
 }
 
 #[tokio::test]
-async fn browsers_are_told_they_may() {
+async fn preflight_requests_are_allowed() {
     let world = World::new().await;
     let answer = world.anonymous("OPTIONS", "/api/v10/channels/1/messages", "::1").await;
     answer.is_done();

@@ -1,4 +1,4 @@
-//! Pictures: sent, told, served, replaced and removed.
+//! Pictures: upload, announcement, download, replacement and removal.
 
 use crate::support::{Account, World, invalid_form};
 use axum::{body::Body, http::Request};
@@ -59,8 +59,9 @@ async fn world() -> (World, tempfile::TempDir) {
 #[tokio::test]
 async fn an_avatar_is_kept_served_replaced_and_removed() {
     let (world, dir) = world().await;
-    let told = patch(&world, &world.ana, "/users/@me", json!({"avatar": data_url(PNG), "banner": data_url(GIF)})).await;
-    let (avatar, banner) = (told["avatar"].as_str().unwrap(), told["banner"].as_str().unwrap());
+    let changed =
+        patch(&world, &world.ana, "/users/@me", json!({"avatar": data_url(PNG), "banner": data_url(GIF)})).await;
+    let (avatar, banner) = (changed["avatar"].as_str().unwrap(), changed["banner"].as_str().unwrap());
     assert_eq!((avatar.len(), banner.len(), &banner[..2]), (32, 34, "a_"));
     assert_eq!(files(dir.path()), [format!("users/100/{avatar}"), format!("users/100/{banner}")]);
     let shown = world.get(&world.bob, "/users/100").await.json();
@@ -90,13 +91,13 @@ async fn an_avatar_is_kept_served_replaced_and_removed() {
     // The same again changes nothing; another one takes its place.
     patch(&world, &world.ana, "/users/@me", json!({"avatar": data_url(PNG)})).await;
     assert_eq!(files(dir.path()).len(), 2);
-    let told = patch(&world, &world.ana, "/users/@me", json!({"avatar": data_url(JPEG)})).await;
-    assert_eq!(told["banner"], banner);
+    let changed = patch(&world, &world.ana, "/users/@me", json!({"avatar": data_url(JPEG)})).await;
+    assert_eq!(changed["banner"], banner);
     assert_eq!(fetch(&world, &format!("/avatars/100/{avatar}.png")).await.status, 404);
-    let path = format!("/avatars/100/{}.png", told["avatar"].as_str().unwrap());
+    let path = format!("/avatars/100/{}.png", changed["avatar"].as_str().unwrap());
     served(&fetch(&world, &path).await, "image/jpeg", JPEG);
-    let told = patch(&world, &world.ana, "/users/@me", json!({"avatar": null, "banner": ""})).await;
-    assert_eq!((&told["avatar"], &told["banner"]), (&json!(null), &json!(null)));
+    let changed = patch(&world, &world.ana, "/users/@me", json!({"avatar": null, "banner": ""})).await;
+    assert_eq!((&changed["avatar"], &changed["banner"]), (&json!(null), &json!(null)));
     assert_eq!((files(dir.path()), fetch(&world, &path).await.status), (Vec::new(), 404));
     let kept = world.node.store().user(UserId::new(100)).await.unwrap().unwrap();
     assert_eq!((&kept.avatar, &kept.banner), (&None, &None));
@@ -111,19 +112,19 @@ async fn a_guild_its_roles_and_members_have_pictures() {
     let denied = world.call(&world.bob, "PATCH", &path, Some(all.clone())).await;
     denied.has(403, 50013);
     assert_eq!(files(dir.path()), Vec::<String>::new(), "nothing is written without the permission");
-    let told = patch(&world, &world.ana, &path, all).await;
+    let changed = patch(&world, &world.ana, &path, all).await;
     for (field, folder, content_type, bytes) in [
         ("icon", "icons", "image/png", PNG),
         ("splash", "splashes", "image/jpeg", JPEG),
         ("discovery_splash", "discovery-splashes", "image/png", PNG),
         ("banner", "banners", "image/gif", GIF),
     ] {
-        let hash = told[field].as_str().unwrap();
+        let hash = changed[field].as_str().unwrap();
         served(&fetch(&world, &format!("/{folder}/{guild}/{hash}.png")).await, content_type, bytes);
     }
-    assert_eq!(world.get(&world.bob, &path).await.json()["banner"], told["banner"]);
+    assert_eq!(world.get(&world.bob, &path).await.json()["banner"], changed["banner"]);
     let own = world.get(&world.bob, "/users/@me/guilds").await.json();
-    assert_eq!((&own[0]["icon"], &own[0]["banner"]), (&told["icon"], &told["banner"]));
+    assert_eq!((&own[0]["icon"], &own[0]["banner"]), (&changed["icon"], &changed["banner"]));
     patch(&world, &world.ana, &path, json!({"icon": null, "discovery_splash": null})).await;
     assert_eq!(files(dir.path()).len(), 2);
 
@@ -133,8 +134,8 @@ async fn a_guild_its_roles_and_members_have_pictures() {
     served(&fetch(&world, &format!("/role-icons/{id}/{hash}.png")).await, "image/png", PNG);
     let other =
         world.post(&world.ana, &format!("{path}/roles"), json!({"name": "s", "icon": data_url(PNG)})).await.json();
-    let told = patch(&world, &world.ana, &format!("{path}/roles/{id}"), json!({"unicode_emoji": "🔥"})).await;
-    assert_eq!((&told["icon"], &told["unicode_emoji"]), (&json!(null), &json!("🔥")));
+    let changed = patch(&world, &world.ana, &format!("{path}/roles/{id}"), json!({"unicode_emoji": "🔥"})).await;
+    assert_eq!((&changed["icon"], &changed["unicode_emoji"]), (&json!(null), &json!("🔥")));
     assert_eq!(fetch(&world, &format!("/role-icons/{id}/{hash}.png")).await.status, 404);
     served(
         &fetch(&world, &format!("/role-icons/{}/{hash}.png", other["id"].as_str().unwrap())).await,
@@ -145,13 +146,13 @@ async fn a_guild_its_roles_and_members_have_pictures() {
     assert_eq!(files(dir.path()).len(), 2);
 
     let own = format!("{path}/members/@me");
-    let told = patch(&world, &world.bob, &own, json!({"avatar": data_url(GIF), "banner": data_url(PNG)})).await;
-    let (avatar, banner) = (told["avatar"].as_str().unwrap(), told["banner"].as_str().unwrap());
+    let changed = patch(&world, &world.bob, &own, json!({"avatar": data_url(GIF), "banner": data_url(PNG)})).await;
+    let (avatar, banner) = (changed["avatar"].as_str().unwrap(), changed["banner"].as_str().unwrap());
     served(&fetch(&world, &format!("/guilds/{guild}/users/101/avatars/{avatar}.gif")).await, "image/gif", GIF);
     served(&fetch(&world, &format!("/guilds/{guild}/users/101/banners/{banner}.png")).await, "image/png", PNG);
-    assert_eq!(told["user"]["avatar"], json!(null));
-    let told = patch(&world, &world.bob, &own, json!({"avatar": null})).await;
-    assert_eq!((&told["avatar"], &told["banner"]), (&json!(null), &json!(banner)));
+    assert_eq!(changed["user"]["avatar"], json!(null));
+    let changed = patch(&world, &world.bob, &own, json!({"avatar": null})).await;
+    assert_eq!((&changed["avatar"], &changed["banner"]), (&json!(null), &json!(banner)));
     assert_eq!(files(dir.path()).len(), 3);
 
     world.call(&world.ana, "DELETE", &path, None).await.is_done();
@@ -229,11 +230,11 @@ async fn a_webhook_has_an_avatar() {
     let (id, token, avatar) =
         (hook["id"].as_str().unwrap(), hook["token"].as_str().unwrap(), hook["avatar"].as_str().unwrap());
     served(&fetch(&world, &format!("/avatars/{id}/{avatar}.png")).await, "image/png", PNG);
-    let said =
+    let message =
         world.post(&world.ana, &format!("/webhooks/{id}/{token}?wait=true"), json!({"content": "hi"})).await.json();
-    assert_eq!(said["author"]["avatar"], avatar);
-    let told = patch(&world, &world.ana, &format!("/webhooks/{id}/{token}"), json!({"avatar": data_url(GIF)})).await;
-    assert_eq!(files(dir.path()), [format!("users/{id}/{}", told["avatar"].as_str().unwrap())]);
+    assert_eq!(message["author"]["avatar"], avatar);
+    let changed = patch(&world, &world.ana, &format!("/webhooks/{id}/{token}"), json!({"avatar": data_url(GIF)})).await;
+    assert_eq!(files(dir.path()), [format!("users/{id}/{}", changed["avatar"].as_str().unwrap())]);
     world.call(&world.ana, "DELETE", &format!("/webhooks/{id}"), None).await.is_done();
     assert_eq!(files(dir.path()), Vec::<String>::new());
 }

@@ -34,7 +34,7 @@ async fn given_listed_and_taken_back() {
     assert_eq!(users("limit=1&after=100").await, ["101"]);
     assert!(users("type=1").await.is_empty());
 
-    // Somebody else's needs MANAGE_MESSAGES, which the owner has.
+    // Removing another user's reaction needs MANAGE_MESSAGES, which the owner has.
     world.call(&world.bob, "DELETE", &format!("{reactions}/{FIRE}/100"), None).await.has(403, 50013);
     world.call(&world.ana, "DELETE", &format!("{reactions}/{FIRE}/101"), None).await.is_done();
     world.call(&world.bot, "DELETE", &format!("{reactions}/{FIRE}/@me"), None).await.is_done();
@@ -62,7 +62,7 @@ async fn what_is_no_emoji() {
 }
 
 #[tokio::test]
-async fn who_may() {
+async fn adding_reactions_needs_permissions() {
     let world = World::new().await;
     let shy = world.channel("shy", vec![world.deny(Permissions::ADD_REACTIONS)]).await;
     let id = world.say(&world.ana, shy, "hi").await;

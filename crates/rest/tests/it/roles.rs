@@ -37,7 +37,7 @@ async fn made_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn nobody_hands_out_what_they_lack() {
+async fn members_cannot_grant_permissions_they_lack() {
     let world = World::new().await;
     world.grant(&world.bob, Permissions::MANAGE_ROLES).await;
     let roles = format!("/guilds/{}/roles", world.guild);

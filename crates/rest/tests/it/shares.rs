@@ -49,7 +49,7 @@ async fn s1_s3_a_guild_leaves_room_for_others_and_all_of_them_for_pictures() {
     is_refused(&upload(&world, &world.ana, &direct, 30_000).await, "uploads.bytes_max");
     let avatar = json!({"avatar": format!("data:image/png;base64,{}", STANDARD.encode(PNG))});
     assert_eq!(world.call(&world.bob, "PATCH", "/users/@me", Some(avatar)).await.status, 200);
-    // What was refused takes nothing.
+    // The refused upload takes no bytes of the share.
     assert_eq!(upload(&world, &world.ana, &direct, 4_000).await.status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! Support: a node with one guild in a store, a clock that stands still, and requests without sockets.
+//! Support: a node with one guild in a store, a clock that tests advance, and requests without sockets.
 
 use axum::{
     Router,
@@ -47,7 +47,7 @@ pub async fn until<T, S: Debug>(what: &str, mut state: impl AsyncFnMut() -> Resu
 pub const UNIX_MS: i64 = 1_750_000_000_000;
 pub const GATEWAY_URL: &str = "ws://gw.example.net:8080";
 
-/// A clock that goes only when told to.
+/// A clock that only `advance_ms` moves.
 #[derive(Default)]
 pub struct StillClock(AtomicU64);
 
@@ -86,7 +86,7 @@ pub struct World {
     pub clock: Arc<StillClock>,
     pub api: Router,
     pub guild: GuildId,
-    /// Everybody reads and writes here.
+    /// All members may read and write here.
     pub general: ChannelId,
     /// Owns the guild; a user account.
     pub ana: Account,
@@ -133,7 +133,7 @@ impl Answer {
         }
     }
 
-    /// Done, and nothing to say.
+    /// The status is 204, without a body.
     #[track_caller]
     pub fn is_done(&self) {
         assert_eq!((self.status, self.body.as_str()), (204, ""));
@@ -241,7 +241,7 @@ impl World {
         channel(&self.node, self.guild, name, overwrites).await
     }
 
-    /// Denies everybody something.
+    /// Denies permissions to all members.
     pub fn deny(&self, permissions: Permissions) -> Overwrite {
         Overwrite { target: OverwriteKind::Role(self.guild.cast()), allow: Permissions::NONE, deny: permissions }
     }

@@ -1,4 +1,4 @@
-//! Visitors of a demo: who never wrote anything goes after a day, and makes room.
+//! Visitors of a demo: an account without messages is deleted after a day, which makes room.
 
 use crate::support::World;
 use axum::{body::Body, http::Request};
@@ -58,7 +58,7 @@ async fn v1_silent_visitors_go_after_a_day_and_writers_stay() {
     world.clock.advance_ms(DAY_MS / 2);
     let (_, late) = visit(&world, &visitors).await;
     assert_eq!(visit(&world, &visitors).await.0, 503, "all places are taken");
-    assert_eq!(visitors.sweep().await.unwrap(), 0, "nobody was silent for a day");
+    assert_eq!(visitors.sweep().await.unwrap(), 0, "no account was silent for a day");
 
     world.clock.advance_ms(DAY_MS / 2 + 1_000);
     assert_eq!(visitors.sweep().await.unwrap(), 1);
