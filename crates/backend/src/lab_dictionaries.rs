@@ -70,7 +70,7 @@ impl Check for For {
 #[schema(as = DictionaryShare)]
 pub(super) struct Share {
     /// Thousandths of the accounts. A larger share has all accounts of a smaller one. Clients without a token see only
-    /// what is served to all (1000).
+    /// dictionaries that are served to all (1000).
     #[schema(minimum = 1, maximum = 1_000, default = 1_000)]
     permille: u16,
 }

@@ -1,4 +1,4 @@
-//! Fake clock: time that advances when the test says so.
+//! Fake clock: only the test advances it.
 
 use guildhall_stdx::Now;
 

@@ -520,7 +520,7 @@ impl TestCluster {
                 Outcome::NeedsMessage(channel, message) => guild.handle_message_loaded(channel, message, None),
             }
         }
-        panic!("{command:?} asks for messages without end");
+        panic!("{command:?} requests messages without end");
     }
 
     /// Creates a direct message or a group.

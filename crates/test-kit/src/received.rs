@@ -93,7 +93,7 @@ pub enum Received {
     HeartbeatAck,
     /// Op 9 with its `d`: can be resumed.
     InvalidSession(bool),
-    /// Op 7, asks the client to leave.
+    /// Op 7: the client is to reconnect.
     Reconnect,
     /// Op 0, an event.
     Dispatch(Dispatch),

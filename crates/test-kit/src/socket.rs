@@ -156,7 +156,7 @@ impl FakeSocket {
         self.state().writes_count
     }
 
-    // ── what a poll would say ────────────────────────────────────────────────────────────────────
+    // ── readiness, as a poll reports it ──────────────────────────────────────────────────────────
 
     /// At most `max` bytes for the server, if it is reading and there are any.
     pub fn take_readable(&self, max: usize) -> Option<Vec<u8>> {

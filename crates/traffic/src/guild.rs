@@ -91,7 +91,7 @@ pub(crate) enum From<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Within {
     Any,
-    /// Those that everybody may view. There is one at least.
+    /// Those that all members may view. There is one at least.
     Public,
     /// The hidden one.
     Private,

@@ -17,7 +17,7 @@ use std::{
 
 /// Messages of a direct message that may still be edited and reacted to.
 const RECENT_MAX: usize = 16;
-/// Guilds are as busy as their size to this power: in large ones each member says less.
+/// Guilds are as busy as their size to this power: in large ones each member writes less.
 const BUSYNESS: f64 = 0.75;
 
 #[derive(Debug)]

@@ -101,7 +101,7 @@ pub struct Traffic {
     sitting: Option<Box<Sitting>>,
     /// Events change the guild, and are not rendered.
     is_quiet: bool,
-    /// Where things happen at the moment.
+    /// Channels of the present activity.
     within: Within,
     ready: VecDeque<Event>,
     events: u64,

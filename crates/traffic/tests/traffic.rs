@@ -183,7 +183,7 @@ fn p1_a_node_has_many_small_guilds() {
     assert_eq!((sizes.len(), sizes[0], sizes[9_999]), (20_000, 6_000, 5));
     assert!(sizes.iter().all(|size| *size >= 2));
     assert_eq!(population.bot_links_count(), 50 * 1_000);
-    // Each account is in 50 on average, and nobody in many more than 100.
+    // Each account is in 50 on average, and none in many more than 100.
     let links: usize = sizes.iter().sum();
     assert!((400_000..510_000).contains(&links), "{links}");
     assert!(Population::new(3, 10_050).sizes().eq(sizes));

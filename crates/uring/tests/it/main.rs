@@ -1,4 +1,4 @@
-//! Batches of sends over real sockets. Without io_uring the only test is that the probe says so.
+//! Batches of sends over real sockets. Without io_uring the only test is that the probe reports it missing.
 #![cfg(target_os = "linux")]
 
 use guildhall_uring::{ARENA_BYTES, PartialSend, SENDS_MAX, SendBatch};
@@ -53,13 +53,13 @@ fn each_socket_gets_its_own() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_to_the_byte() {
+fn a_partial_send_reports_the_exact_shortfall() {
     let Some(mut batch) = batch() else { return };
     let (ours, mut theirs) = connected();
     let (free, mut free_theirs) = connected();
     let sent: Vec<u8> = (0..ARENA_BYTES - 64).map(|n| (n / 7) as u8).collect();
     let (mut taken, mut rest, mut rounds) = (0, Vec::new(), 0);
-    // Nobody reads, so the socket finally takes only a part, or nothing.
+    // The peer does not read, so the socket finally takes only a part, or nothing.
     while rest.is_empty() {
         assert!(batch.push(0, &sent));
         assert!(batch.push(1, b"!"));
@@ -78,11 +78,11 @@ fn what_does_not_fit_is_told_to_the_byte() {
     assert!(got.iter().zip(sent.iter().cycle()).all(|(got, sent)| got == sent));
     let mut others = vec![0; rounds];
     free_theirs.read_exact(&mut others).unwrap();
-    assert!(others.iter().all(|byte| *byte == b'!'), "a full socket holds up nobody");
+    assert!(others.iter().all(|byte| *byte == b'!'), "a full socket delays no other");
 }
 
 #[test]
-fn the_dead_are_told_and_the_dropped_are_not() {
+fn closed_sockets_are_reported_and_removed_ones_are_not() {
     let Some(mut batch) = batch() else { return };
     let (dead, _theirs) = connected();
     dead.shutdown(Shutdown::Write).unwrap();

@@ -57,7 +57,7 @@ pub enum AnswerError {
     TooLong,
     #[error("the server refused with HTTP status {0}")]
     Refused(u16),
-    #[error("status 101, but the headers do not say that this is a WebSocket now")]
+    #[error("status 101, but the headers do not confirm an upgrade to WebSocket")]
     NotUpgraded,
     #[error("Sec-WebSocket-Accept is missing or does not match the key")]
     AcceptKey,

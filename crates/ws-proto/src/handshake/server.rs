@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_request_is_told_to_upgrade() {
+    fn a_request_without_upgrade_gets_426() {
         let error = UpgradeRequest::new("GET", (1, 1)).accept().unwrap_err();
         assert_eq!((error, error.http_status()), (Upgrade, 426));
         assert_eq!(Version.http_status(), 426);

@@ -37,11 +37,11 @@ fn headers_at_every_size() {
         assert_eq!(frame_header(Opcode::Binary, len, &mut header), header_bytes);
         assert_eq!(*FrameHeader::new(Opcode::Binary, len), header[..header_bytes]);
         assert_eq!(header[..header_bytes], expected[..header_bytes]);
-        assert!(header[header_bytes..].iter().all(|&byte| byte == 0xee), "writes only what it says");
+        assert!(header[header_bytes..].iter().all(|&byte| byte == 0xee), "writes only the header");
         let mut room = [0xee; HEADER_BYTES_MAX];
         let start = frame_header_before(Opcode::Binary, len, &mut room);
         assert_eq!(room[start..], expected[..header_bytes]);
-        assert!(room[..start].iter().all(|&byte| byte == 0xee), "writes only what it says");
+        assert!(room[..start].iter().all(|&byte| byte == 0xee), "writes only the header");
     }
 }
 
