@@ -1,4 +1,4 @@
-// Support of the tests of web/: pages in Chromium that remember what the console says, axe, waiting with patience, and the node to test.
+// Support of the tests of web/: pages in Chromium that record the console, axe, waiting with patience, and the node to test.
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";

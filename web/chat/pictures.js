@@ -28,7 +28,7 @@ for (const colorScheme of ["light", "dark"]) {
   const taken = Object.entries(PICTURES).filter(([name]) => only.length === 0 || only.includes(`${name}-${colorScheme}`));
   const pages = await Promise.all(taken.map(async ([name, { prepare, ...options }]) => {
     const page = await visit(node, { colorScheme, ...options });
-    // What one sees after some minutes: several codecs tried, and news from the guild that is not on the screen.
+    // The page after some minutes: several codecs tried, and news from the guild that is not on the screen.
     if (name.includes("meter")) {
       await page.waitForTimeout(1000);
       for (const codec of ["zlib-stream", "zstd-stream"]) {

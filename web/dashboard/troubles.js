@@ -92,7 +92,7 @@ deaf.write(Buffer.concat([Buffer.from([0x81, 0x80 | 126, identify.length >> 8, i
 await pause(500);
 deaf.pause();
 await task("2 · A client that does not read", async (page, step) => {
-  await step("clicks Sessions: the sentence on top says that one is behind", async () => {
+  await step("clicks Sessions: the sentence on top reports one that is behind", async () => {
     await page.getByRole("navigation").getByRole("link", { name: "Sessions" }).click();
     await page.waitForFunction(() => /1 session is behind/.test(document.querySelector(".answer")?.textContent ?? ""), undefined, { timeout: 240_000 });
     await read(page.locator(".answer"));

@@ -316,12 +316,12 @@ export function Messages({ id }: { id: string }): VNode {
   const entry = useRef<HTMLElement | null>(null);
   const channel = world.channelOf(id);
   const { items } = history;
-  // What comes in while somebody reads along is not marked as new.
+  // Messages that arrive while the channel is on the screen are not marked as new.
   const newSince = useMemo(() => (channel && world.isUnread(channel) ? world.lastRead(id) : undefined), [id]);
 
   const stick = (): void => { const there = box.current; if (there) there.scrollTop = there.scrollHeight; };
 
-  // What is at the top stays where it is when older messages come in above it, and when the oldest go.
+  // The topmost message keeps its place when older messages come in above it, and when the oldest go.
   const remember = (): void => {
     const there = box.current;
     if (!there) return;
@@ -356,7 +356,7 @@ export function Messages({ id }: { id: string }): VNode {
     const fromBottom = there.scrollHeight - there.scrollTop - there.clientHeight;
     const isUpwards = there.scrollTop < lastTop.current;
     lastTop.current = there.scrollTop;
-    // The end moves away when messages come in: only somebody who scrolls up leaves it.
+    // Incoming messages move the end away: only scrolling up leaves it.
     if (world.atBottom.value && !isUpwards && !history.hasNewer && fromBottom >= NEAR_BOTTOM) return stick();
     const isAtBottom = fromBottom < NEAR_BOTTOM && !history.hasNewer;
     if (isAtBottom !== world.atBottom.value) { world.atBottom.value = isAtBottom; if (isAtBottom) world.markRead(id); }

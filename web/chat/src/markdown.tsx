@@ -1,4 +1,4 @@
-// Markdown of messages, as elements. No text ever becomes markup: what is not understood stays as it was written.
+// Markdown of messages, as elements. No text ever becomes markup: unknown syntax stays as it was written.
 //
 // Limits   DEPTH_MAX levels of nesting; links lead to http and https only.
 

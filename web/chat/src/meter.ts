@@ -4,7 +4,7 @@
 //             M2 what is computed here is computed by zlib and zstd themselves, from the very messages that came, in their order, with one
 //             context per connection, as the node would. M3 what cannot be measured is called an estimate.
 // Limits      QUEUE_MAX messages of QUEUE_BYTES_MAX bytes wait for the compressors; past it they are left out of both sides of the
-//             comparison, and the page says so. CONNECTIONS_MAX connections are remembered.
+//             comparison, and the page shows that. CONNECTIONS_MAX connections are remembered.
 
 import { type Compressors, newCompressors } from "./compressors.ts";
 import { type Codec, type Frame, note } from "./link.ts";

@@ -96,7 +96,7 @@ const percent = (share: number): string => (share < 0.1 ? (share * 100).toFixed(
 function Timeline(): VNode {
   const end = Math.floor(performance.now() / 1000), span = 60;
   const recent = timeline.filter((second) => second.at > end - span && second.at < end);
-  // The burst of a log-in would flatten everything else: the tallest few are cut, and the caption says so.
+  // The burst of a log-in would flatten everything else: the tallest few are cut, and the caption names them.
   const heights = recent.map((second) => second.raw).sort((a, b) => b - a);
   const tallest = heights[0] ?? 0, typical = (heights[Math.min(4, heights.length - 1)] ?? 0) * 1.5;
   const most = Math.max(1000, tallest > typical * 3 ? typical : tallest);

@@ -1,4 +1,4 @@
-// REST: requests with the token, waiting where the node says so.
+// REST: requests with the token, which wait as `retry_after` requires.
 
 const RETRIES_MAX = 4;
 const WAIT_MS_MAX = 10_000;

@@ -1,6 +1,6 @@
-// Sign-on: the operator's page gives the token back in the fragment of this page's address, where no server sees it.
+// Sign-on: the operator's page returns the token in the fragment of this page's address, which browsers send to no server.
 //
-// Invariants  a token that this page did not ask for is not taken: `state` is a random number of this tab.
+// Invariants  a token that this page did not request is not taken: `state` is a random number of this tab.
 
 const STATE = "guildhall.chat.sign-on";
 

@@ -1,7 +1,7 @@
 // World: what this account can see. Guilds, channels, members, presences and voice states are those of the SDK's cache; here are
 // messages, marks, and what is on the screen.
 //
-// Limits   HISTORIES_MAX channels with ITEMS_MAX messages each; past it the oldest go, and are asked for again when they are on the screen.
+// Limits   HISTORIES_MAX channels with ITEMS_MAX messages each; past it the oldest go; the page fetches them again when they are on the screen.
 //          The cache has its own (link.ts).
 
 import { signal } from "@preact/signals";
@@ -79,7 +79,7 @@ export function unsay(cause?: Cause): void {
 }
 export const complain = (error: unknown): void => say(error instanceof Error ? error.message : String(error), "bad", error instanceof RestError && error.status === 0 ? "network" : null);
 
-// --- Finding things
+// --- Lookups
 
 export const channelOf = (id: Id | null): Channel | undefined => (id ? client?.cache?.channel(id) : undefined);
 export const guildOf = (channel: Channel | undefined): Guild | undefined => (channel?.guild_id ? guilds().get(channel.guild_id) : undefined);
@@ -237,7 +237,7 @@ function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
     for (const topic of TOPICS[kind] ?? []) touch(topic);
     if (TOPICS[kind]?.includes("marks")) shown.clear();
   }
-  // A passive guild's summary may come after the history that it is about: what is on the screen is read.
+  // A passive guild's summary may come after the history that it is about: messages on the screen are read.
   if (isMove && id === channelId.value && atBottom.value && !document.hidden) {
     const { items, hasNewer } = historyOf(id), last = (value as Channel).last_message_id;
     if (!hasNewer && items.some((message) => message.id === last)) markRead(id);
@@ -262,7 +262,7 @@ export function handleDispatch(t: string, d: any): void {
   switch (t) {
     case "GUILD_CREATE": {
       adoptMarks(guilds().get(d.id));
-      // Somebody who was in no guild is shown the first one.
+      // The first guild of an account opens.
       if (d.id === expected || (guildId.value === null && guilds().size === 1 && directs().size === 0)) openGuild(d.id);
       return;
     }
@@ -294,7 +294,7 @@ function began(): void {
   for (const guild of guilds().values()) adoptMarks(guild);
   for (const direct of directs().values()) adoptMark(direct);
   for (const [id, history] of [...histories]) {
-    // What is not sent yet stays.
+    // Messages that are not sent yet stay.
     const waiting = history.items.filter((item) => item.state);
     histories.delete(id);
     if (waiting.length > 0) historyOf(id).items = waiting;

@@ -95,14 +95,14 @@ test("an invite: made in the menu, opened as a link, joined", async () => {
   await page.locator(".guild-name", { hasText: "Supper club" }).waitFor();
   await say(page, "thank you for the invite");
   await message(host, "thank you for the invite").waitFor();
-  // A code that does not exist says so, and one goes on without it.
+  // An unknown code gets an error, and the page stays usable.
   await page.evaluate(() => { location.hash = "#/invite/nosuchcode"; });
   await page.getByRole("heading", { name: "This invite does not work" }).waitFor();
   await page.getByRole("button", { name: "Go on without it" }).click();
   await page.locator("#composer").waitFor();
 });
 
-test("where only the backend creates guilds, the page says so, before and after somebody tries", async (t) => {
+test("where only the backend creates guilds, the page shows that, before and after an attempt", async (t) => {
   const page = await newPage();
   const { token } = await person("paul");
   await page.route("**/api/v10/guilds", (route) => route.fulfill({ status: 403, json: { message: "Only the backend creates guilds on this node (users.create_guilds).", code: 50001 } }));
@@ -138,7 +138,7 @@ test("a sign-on gives its token in the fragment, for a log-in that began here", 
     await page.goto(`${there.origin}/chat/#${fragment}`);
   };
   const state = async () => new URL(await page.getByRole("link", { name: /Log in at/ }).getAttribute("href")).searchParams.get("state");
-  // Somebody else's link does not log this browser in.
+  // The link of another account does not log this browser in.
   await comeBack(`token=${encodeURIComponent(token)}&state=${"0".repeat(32)}`);
   await page.getByRole("alert").getByText("was not begun here").waitFor();
   assert.equal(await page.evaluate(() => localStorage.getItem("guildhall.chat.token")), null);

@@ -1,4 +1,4 @@
-// The meter's compressors are zstd and zlib: what they make can be read by decoders that know nothing of them.
+// The meter's compressors are zstd and zlib: independent decoders read their output.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

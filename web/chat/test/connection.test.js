@@ -55,7 +55,7 @@ test("each codec carries the session on", async () => {
   assert.equal(bars[0], 100);
 });
 
-test("offline for 30 s: the page says so, resumes, and nothing is lost or doubled", async () => {
+test("offline for 30 s: the page shows it, resumes, and nothing is lost or doubled", async () => {
   await sayMany("offline", 0, 3);
   const first = await node.say(0, "offline 3");
   const gone = await node.say(0, "offline: this one goes");
@@ -97,7 +97,7 @@ test("a socket that is reset in the middle of a burst", async () => {
   assert.deepEqual(await numbers("reset"), range(60));
 });
 
-test("what is written while the node is away is sent again by hand, and once", async () => {
+test("a message that fails while the node is away is sent again on request, once", async () => {
   await node.end("SIGKILL");
   await page.locator(".banner", { hasText: "Disconnected" }).waitFor();
   await page.locator("#composer").fill("into the void");
@@ -109,7 +109,7 @@ test("what is written while the node is away is sent again by hand, and once", a
   await until("the message to arrive", async () => (await page.locator(".message:not(.failed):not(.sending)", { hasText: "into the void" }).count()) === 1);
 });
 
-test("kill -9 of the node: what was said meanwhile is there", async () => {
+test("kill -9 of the node: messages of that time appear", async () => {
   await sayMany("kill", 0, 3);
   await message(page, "kill 2").waitFor();
   await node.end("SIGKILL");

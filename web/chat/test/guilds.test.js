@@ -26,7 +26,7 @@ test("a visitor is in two guilds, and what was there before is read", async () =
   assert.equal(await page.locator(".rail-item .pip, .channel .pip").count(), 0);
 });
 
-test("where more is received than a library would have made, the meter says for which events", async () => {
+test("the meter names the events for which a library would have made fewer bytes", async () => {
   await page.locator(".meter-strip").click();
   const why = page.locator(".meter .why");
   await why.waitFor();
@@ -40,7 +40,7 @@ test("where more is received than a library would have made, the meter says for 
   });
   const before = await shown();
   for (let n = 0; n < 20; n++) await say(page, `the line follows, ${n}: ${Math.sin(n)}`);
-  await until("the line to say what the bars show of other messages", async () => {
+  await until("the line and the bars to agree on other messages", async () => {
     const { received, more, said } = await shown();
     const isFitting = said === undefined ? more <= received * 0.02 : Math.abs(said - more) <= Math.max(20, more * 0.02);
     return received > before.received + 1_000 && more !== before.more && isFitting;

@@ -1,4 +1,4 @@
-// The keyboard and the focus, completion in the message box, emoji, the theme, and what is told beside the message box.
+// The keyboard and the focus, completion in the message box, emoji, the theme, and notices next to the message box.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -39,7 +39,7 @@ test("Shift + Tab from the message box: the newest message; Escape leads back", 
   await inComposer("focus in the message box");
 });
 
-test("a delete asks; then the next message has the focus, or the message box", async () => {
+test("a delete needs a confirmation; then the next message has the focus, or the message box", async () => {
   for (const text of ["first to go", "second to go", "third stays"]) await say(page, text);
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("ArrowUp");
@@ -98,7 +98,7 @@ test("members are found by the middle of their name, and the arrows lead into th
   await inComposer("focus in the message box");
 });
 
-test("the name of a thread is selected: what is typed replaces it", async () => {
+test("the name of a thread is selected: typed text replaces it", async () => {
   await say(page, "let us talk about wicks");
   await message(page, "let us talk about wicks").hover();
   await message(page, "let us talk about wicks").getByRole("button", { name: "More" }).click();
@@ -198,7 +198,7 @@ test("emoji are searched, and put in at the caret; as a reaction too", async () 
   await message(page, "react to me").locator(".reactions .mine", { hasText: chosen }).waitFor();
 });
 
-test("what is told stands beside the message box, and goes with its cause", async () => {
+test("notices are next to the message box, and go with their cause", async () => {
   await composer().fill("x".repeat(2100));
   await page.keyboard.press("Enter");
   const toast = page.locator(".toast", { hasText: "2,000 characters" });

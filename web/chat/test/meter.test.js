@@ -1,4 +1,4 @@
-// The meter: a visitor of the demo gets no more bytes than the libraries would make, and sees what writes the stream.
+// The meter: a visitor of the demo gets no more bytes than the libraries would make, and sees the writer of the stream.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -28,7 +28,7 @@ const exactBytes = async (page, bar) => Number((await page.locator(".bar-row", {
 const cells = (page, event) => page.getByRole("region", { name: "By event type" }).locator("tr", { hasText: event }).locator("td");
 const count = async (page, event) => Number((await cells(page, event).first().innerText().catch(() => "0")).replace(/\D/g, ""));
 
-test("after four minutes of the demo a visitor has received what the library would have made, and no more", async (t) => {
+test("after four minutes of the demo a visitor has received no more bytes than the library would have made", async (t) => {
   t.after(() => node.process.kill("SIGCONT"));
   const codecs = ["zlib-stream", "zstd-stream"];
   // One after the other: two at once would open two browsers.

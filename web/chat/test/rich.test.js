@@ -110,7 +110,7 @@ test("an embed has all of its parts", async () => {
   assert.match(await embed.locator("a.elsewhere").innerText(), /cdn\.example\.net/);
 });
 
-test("a message of buttons and menus only shows them, and says that they do nothing", async () => {
+test("a message of buttons and menus only shows them, marked as inactive", async () => {
   const { id } = await node.rest("POST", `/channels/${node.demo.channel_ids[0]}/messages`, {
     components: [
       { type: 1, components: [{ type: 2, style: 1, label: "Accept", custom_id: "a" }, { type: 2, style: 4, label: "Refuse", custom_id: "r", emoji: { name: "🚫" } }, { type: 2, style: 5, label: "Handbook", url: "https://example.net/book" }] },
@@ -182,7 +182,7 @@ test("of any form: nothing breaks, nothing runs, nothing leads elsewhere than to
   await say(page, "the page still works");
 });
 
-test("replies and pins of a message without text say what it has", async () => {
+test("replies and pins of a message without text name its contents", async () => {
   const only = await node.say(0, "", { embeds: [{ title: "Just a title" }] });
   await node.say(0, "an answer to the embed", { message_reference: { message_id: only.id } });
   assert.equal(await message(page, "an answer to the embed").locator(".quoted span").innerText(), "Just a title");

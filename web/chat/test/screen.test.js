@@ -1,4 +1,4 @@
-// What is on the screen: member list far down, keyboard alone, a phone, both themes by axe, many messages a second.
+// The screen: member list far down, keyboard alone, a phone, both themes by axe, many messages a second.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -187,7 +187,7 @@ for (const viewport of [{ width: 1440, height: 900 }, { width: 390, height: 844 
     await page.goto(`${node.origin}/chat/`);
     await page.getByRole("button", { name: "Join as a visitor" }).click();
     await page.locator(".message .content").first().waitFor();
-    // Again, as somebody who comes back: from the first byte to messages and members. A busy machine gets three tries.
+    // Again, as a returning visitor: from the first byte to messages and members. A busy machine gets three tries.
     const paints = [];
     do {
       await page.reload();

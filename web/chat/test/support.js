@@ -1,4 +1,4 @@
-// Support: a demo node of its own per test file, and browsers that fail on anything the console says.
+// Support: a demo node of its own per test file, and browsers that fail on any output of the console.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

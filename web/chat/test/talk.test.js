@@ -138,7 +138,7 @@ test("unread marks come and go, and mentions are counted", async () => {
   await open(ben, "general");
 });
 
-test("somebody types, and it shows", async () => {
+test("a typing member shows below the messages", async () => {
   await ana.locator("#composer").pressSequentially("slowly");
   await ben.locator(".typing", { hasText: "is typing" }).waitFor();
   await ana.locator("#composer").fill("");

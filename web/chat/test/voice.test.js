@@ -38,7 +38,7 @@ const person = (of, who, at = page) => room(of, at).locator(".voice-people li", 
 /** The number beside a room; 0 if there is none. */
 const count = async (of) => Number((await room(of).locator(".count").allInnerTexts())[0] ?? 0);
 
-test("somebody enters, is muted, changes rooms and leaves", async () => {
+test("a member enters, is muted, changes rooms and leaves", async () => {
   const [first, second] = rooms;
   const start = [await count(first), await count(second)];
   const guest = await join();
@@ -73,7 +73,7 @@ test("a list that was there before the log-in is complete, with names", async ()
   await until("the guest to leave with the connection", async () => (await person(rooms[0], guest).count()) === 0);
 });
 
-test("a full room shows the first people, and says how many more there are", async () => {
+test("a full room shows the first people and the number of the others", async () => {
   const before = await count(rooms[1]);
   const crowd = await Promise.all(Array.from({ length: SHOWN_MAX + 2 - before }, join));
   for (const guest of crowd) guest.enter(rooms[1]);

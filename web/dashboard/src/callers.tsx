@@ -1,4 +1,4 @@
-// Callers: who asks most, by REST and the backend API: accounts, keys of backends, addresses.
+// Callers with the most requests to REST and the backend API: accounts, keys of backends, addresses.
 
 import { signal } from "@preact/signals";
 import { may } from "./api.ts";
@@ -40,7 +40,7 @@ function List() {
   const { value, fault, retry } = useReport<CallersReport>(`node/callers?limit=${SHOWN_MAX}`, () => EVERY_MS);
   if (!value) return fault ? <Fault fault={fault} retry={retry} /> : <p class="says">Counting…</p>;
   const rows = rowsOf(value);
-  // Who asks says more than from where.
+  // An account or key is more useful than an address.
   const loudest = rows.find(({ kind }) => kind !== "address") ?? rows[0];
   if (!loudest) return <p class="says">Nobody asked the REST or the backend API in the last minute.</p>;
   return (

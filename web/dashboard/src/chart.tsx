@@ -1,4 +1,4 @@
-// Charts: lines or one stack over time, with labels beside the lines, a crosshair that all charts share, and a table of figures.
+// Charts: lines or one stack over time, with labels next to the lines, a crosshair that all charts share, and a table of figures.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";

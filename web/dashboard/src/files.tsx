@@ -1,4 +1,4 @@
-// Files: whose the bytes of uploaded files are, against the shares that the settings give.
+// Files: bytes of uploaded files by owner, against the shares of the settings.
 
 import { bytes, exact, join, percent } from "./format.ts";
 import { useReport } from "./report.ts";

@@ -1,4 +1,4 @@
-// Reports: a page asks again every second, and keeps the one before, from which it computes rates.
+// Reports: a page fetches one every second, and keeps the one before, from which it computes rates.
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";

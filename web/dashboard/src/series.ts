@@ -1,4 +1,4 @@
-// Series: what a page's charts show: the history of the last minutes, continued by the live stream.
+// Series: the data of a page's charts: the history of the last minutes, continued by the live stream.
 
 import { signal, type Signal } from "@preact/signals";
 import { ask, follow, Refused } from "./api.ts";

@@ -68,7 +68,7 @@ test("metrics have intervals with a word, and none before there are enough sampl
   await isSound(page);
 });
 
-test("a rollback says why, in the list and on its page", async (t) => {
+test("a rollback has its reason, in the list and on its page", async (t) => {
   const { stub, page } = await open(t);
   stub.harm = true;
   Object.assign(stub.experiment(PLAN), { state: "rolled_back", reason: "wire_bytes of the arm test is worse than the limit", changed_by: "guardrail", reconnected: true, ended_at: Math.round(Date.now() / 1_000) });
@@ -81,7 +81,7 @@ test("a rollback says why, in the list and on its page", async (t) => {
   await isSound(page);
 });
 
-test("a refused form says why and keeps its texts; a draft is started later", async (t) => {
+test("a refused form shows the reason and keeps its texts; a draft is started later", async (t) => {
   const { stub, page } = await open(t);
   stub.experiment(PLAN);
   await page.locator("summary", { hasText: "Start an experiment" }).click();
@@ -101,7 +101,7 @@ test("a refused form says why and keeps its texts; a draft is started later", as
   assert.deepEqual(stub.plans[2], { start: true });
 });
 
-test("an experiment that is gone, and a key without the scope, are said with what to do", async (t) => {
+test("for an experiment that is gone, and a key without the scope, the page names the remedy", async (t) => {
   const { page } = await open(t);
   await page.evaluate(() => { location.hash = "#/experiments/gone"; });
   await page.getByRole("alert").filter({ hasText: "There is no such experiment." }).waitFor();

@@ -31,7 +31,7 @@ test("the cause of a guild's work is a message, with the commits that follow it,
   const types = [{ name: "committed", busy: 0.044, often: 300 }, { name: "begin_commit", busy: 0.03, often: 300 }, { name: "relay_presence", busy: 0.012, often: 900 }, { name: "backend_put_channel", busy: 0.007, often: 470 }, { name: "create_message", busy: 0.001, often: 5 }, { name: "read_members", busy: 0.009, often: 1_000 }];
   const cause = causeOf(types);
   assert.deepEqual([cause.name, cause.hasCommits, cause.share > 0.7 && cause.share < 0.8], ["backend_put_channel", true, true], JSON.stringify(cause));
-  // Who only reads causes no commit; a step alone is no cause.
+  // A caller that only reads causes no commit; a step alone is no cause.
   assert.equal(causeOf([{ name: "read_members", busy: 0.5, often: 10 }, { name: "create_message", busy: 0.01, often: 1 }, { name: "committed", busy: 0.02, often: 1 }]).name, "read_members");
   assert.equal(causeOf([{ name: "committed", busy: 0.5, often: 1 }, { name: "timer", busy: 0.1, often: 1 }]), undefined);
 });
@@ -94,7 +94,7 @@ test("shares are those of the chosen range", async (t) => {
   await page.context().close();
 });
 
-test("the bill says for which types more is sent than zlib would make", async (t) => {
+test("the bill names the types for which more is sent than zlib would make", async (t) => {
   for (const [zlib, expected] of [[0.8, /As sent is 1\.[23] × of zlib-stream, most of it for PRESENCE_UPDATE \([\d.,]+ [kMG]B more\), /], [1.2, undefined]]) {
     const stub = await Stub.start({ zlib });
     t.after(() => stub.stop());
@@ -121,7 +121,7 @@ test("codecs, encodings, platforms and places are lists of their own", async (t)
   await page.context().close();
 });
 
-test("who asks most: accounts, keys and addresses, with their share of the time", async (t) => {
+test("callers with the most requests: accounts, keys and addresses, with their share of the time", async (t) => {
   const stub = await Stub.start();
   t.after(() => stub.stop());
   const page = await open(stub);
@@ -130,7 +130,7 @@ test("who asks most: accounts, keys and addresses, with their share of the time"
   assert.match(await callers.locator(".says").textContent(), /^The key “root key” asked most in the last minute: 470\/s, 99\.4 % of all requests and 99\.4 % of their time\./);
   const row = callers.locator("tbody tr", { hasText: "192.0.2.7" });
   assert.equal((await row.innerText()).replaceAll(/\s+/g, " ").trim(), "192.0.2.7 address 470 99.4 % 99.4 % 3 ms");
-  // Without a name the id; what others may have in the count is told.
+  // Without a name the id; a tooltip has the part of the count that may be others'.
   const count = callers.locator("tbody tr", { hasText: accountId(4) }).locator("td").nth(2);
   await count.hover();
   await until("what hover tells", async () => /up to 12 of them are of others/.test((await count.getAttribute("title")) ?? ""));
@@ -145,6 +145,6 @@ test("who asks most: accounts, keys and addresses, with their share of the time"
   t.after(() => reader.stop());
   const other = await open(reader);
   await other.getByText("sees which account, key or address asks most").waitFor();
-  assert.ok(!reader.asked.some((path) => path.includes("callers")), "it does not ask for what it may not see");
+  assert.ok(!reader.asked.some((path) => path.includes("callers")), "it does not request callers without the scope");
   await other.context().close();
 });

@@ -25,7 +25,7 @@ const go = async (page, name) => {
   await page.locator("main > header h1", { hasText: name }).waitFor();
 };
 
-test("a wrong key is refused, the right one opens the page that was asked for", async () => {
+test("a wrong key is refused, the right one opens the requested page", async () => {
   const page = await visit(node, { key: null, path: "guilds" });
   assert.deepEqual(await violations(page), []);
   await page.keyboard.type("wrong");
@@ -296,7 +296,7 @@ test("with the keyboard alone: find a guild, open it, go to its sessions, open o
   await page.context().close();
 });
 
-test("closing a session asks first, and shows the account's other sessions after it", async () => {
+test("closing a session needs a confirmation, and shows the account's other sessions after it", async () => {
   const id = node.session(7).id;
   const page = await open(node, { path: `sessions/${id}` });
   await page.getByRole("button", { name: "Close session" }).click();
@@ -313,7 +313,7 @@ test("closing a session asks first, and shows the account's other sessions after
   await page.context().close();
 });
 
-test("reload asks first and says what changed", async () => {
+test("reload needs a confirmation and lists the changes", async () => {
   const page = await open(node, { path: "operations" });
   await page.getByRole("button", { name: "Reload configuration" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Reload configuration" }).click();
@@ -321,7 +321,7 @@ test("reload asks first and says what changed", async () => {
   await page.context().close();
 });
 
-test("a key that only reads sees no actions, and is told which scope sessions need", async (t) => {
+test("for a key that only reads the page has no actions, and names the scope that sessions need", async (t) => {
   const reader = await Stub.start({ scopes: ["read"] });
   t.after(() => reader.stop());
   const page = await open(reader, { path: "operations" });
@@ -333,7 +333,7 @@ test("a key that only reads sees no actions, and is told which scope sessions ne
   await page.context().close();
 });
 
-test("a quiet node: every page says what will be there", async (t) => {
+test("a quiet node: every page describes its future contents", async (t) => {
   const quiet = await Stub.start({ isEmpty: true });
   t.after(() => quiet.stop());
   const page = await open(quiet);
@@ -345,7 +345,7 @@ test("a quiet node: every page says what will be there", async (t) => {
   await page.context().close();
 });
 
-test("a node that goes away is said to, and its figures are greyed", async (t) => {
+test("the page reports a node that goes away, and greys its figures", async (t) => {
   const failing = await Stub.start();
   t.after(() => failing.stop());
   const page = await open(failing);
@@ -417,7 +417,7 @@ test("10,000 guilds scroll: elements are kept, a row that comes changes its text
   console.log(`10,000 rows: ${cost.text}`);
   assert.equal(await table.locator("tr[data-id]").count(), drawn);
 
-  // The floor of this browser and machine: rows that stand still, as many as pass, under the same styles and without a script.
+  // The floor of this browser and machine: as many static rows as pass, under the same styles and without a script.
   await table.evaluate((box, [count, row]) => {
     const floor = box.cloneNode(true);
     floor.id = "floor";

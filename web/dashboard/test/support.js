@@ -26,7 +26,7 @@ export async function visit(node, { path = "overview", key, ...options } = {}) {
   if (process.env.PAGE === "dist") await page.route(/\/dashboard\/(assets\/.*)?$/, fromDist);
   await page.goto(`${node.origin}/dashboard/#/${path}`);
   await page.getByLabel("Admin key").waitFor();
-  // The first request says that nobody is logged in.
+  // The first request gets 401: there is no login yet.
   page.complaints = page.complaints.filter((text) => !text.includes("401"));
   if (key !== null) {
     await page.getByLabel("Admin key").fill(key);

@@ -1,4 +1,4 @@
-// Operations: what is in force, who was refused, and what may I do about it?
+// Operations: settings in force, refused clients, and actions.
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
