@@ -94,7 +94,7 @@ export const readers = {
     await shard.connect();
     shard.forwardToBot = onEvent;
     if (compression === "zstd-stream") {
-      // Version 21 asks for the event after fzstd has given it: the first is lost, and each later one waits for the next message.
+      // Version 21 reads the event after fzstd has emitted it: the first is lost, and each later one waits for the next message.
       onEvent();
       return (frame) => void shard.handleMessage({ data: frame.buffer });
     }

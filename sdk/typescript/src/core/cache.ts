@@ -488,7 +488,7 @@ const HANDLERS = {
   MESSAGE_CREATE(cache, body) {
     cache.setLastMessage(body.guild_id, body.channel_id, body.id);
     const guild = body.guild_id === undefined ? undefined : cache.guilds.get(body.guild_id);
-    // Who writes is the member that one wants to know first in a large guild. The message keeps its objects.
+    // The author of a message is a member that a large guild may not have sent yet. The message keeps its objects.
     if (!guild || !body.member || guild.members.has(body.author.id)) return;
     cache.change("member", guild.id, body.author.id, cache.member(guild, { ...body.member, user: { ...body.author } }));
   },

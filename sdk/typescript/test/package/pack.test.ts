@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 
 const folder = mkdtempSync(join(tmpdir(), "sdk-pack-"));
 const user = join(folder, "user", "node_modules", "@guildhall", "sdk");
-// Whatever npm asks, it finds nobody.
+// npm has no registry: each of its requests fails.
 const env = { ...process.env, npm_config_offline: "true", npm_config_registry: "http://127.0.0.1:9/", npm_config_cache: join(folder, "cache") };
 
 before(() => {

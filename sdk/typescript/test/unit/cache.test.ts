@@ -128,7 +128,7 @@ describe("passive updates", () => {
     assert.equal(state.channels.get("20")?.last_message_id, "9");
   });
 
-  test("who writes is a member from then on", () => {
+  test("the author of a message becomes a cached member", () => {
     const { cache, state, kinds } = filled();
     const { user: author, ...rest } = member("7", ["11"]);
     const message = { id: "9", guild_id: "10", channel_id: "20", author, member: rest };
@@ -136,7 +136,7 @@ describe("passive updates", () => {
     assert.deepEqual(state.members.get("7")?.roles, ["11"]);
     assert.equal(state.members.get("7")?.user.username, "u7");
     assert.deepEqual(kinds(), ["channel 20", "member 7"]);
-    // What is known is not overwritten by a message, whose member lacks fields.
+    // The member of a message lacks fields, so it does not replace a cached member.
     cache.apply("MESSAGE_CREATE", { ...message, id: "10", member: { ...rest, roles: [] } });
     assert.deepEqual(state.members.get("7")?.roles, ["11"]);
     assert.deepEqual(message.member, rest, "the message is as it came");

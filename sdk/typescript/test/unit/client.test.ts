@@ -59,7 +59,7 @@ describe("connection", () => {
     assert.deepEqual(seen, [2]);
   });
 
-  test("a refused token is fetched once more, then the client stops", async () => {
+  test("after a refused token the client fetches one more, then stops", async () => {
     let calls = 0;
     const { client, gateway, named } = world({ token: () => Promise.resolve(`token${(calls += 1)}`) });
     client.connect();
@@ -148,7 +148,7 @@ describe("c1: bodies", () => {
     assert.equal(decoded, 1);
   });
 
-  test("a listener that throws stops nobody else", async () => {
+  test("a listener that throws does not stop the others", async () => {
     const { client, login } = world();
     const connection = await login();
     const thrown: unknown[] = [];

@@ -31,7 +31,7 @@ describe("json", () => {
     });
   }
 
-  test("what is no payload is refused", () => {
+  test("texts that are no payload are refused", () => {
     for (const text of ["null", "[]", "1", '{"op":"0"}', "{", "\u0000"]) assert.throws(() => json.decode(text), text);
   });
 
@@ -94,7 +94,7 @@ describe("etf", () => {
     }
   });
 
-  test("what is written can be read", () => {
+  test("an encoded value decodes to itself", () => {
     const d = { a: [1, -5, 256, 2 ** 40, -(2 ** 40), 1.5, "é", "x".repeat(300), null, true, false, [], {}], b: { c: "d" }, left: undefined };
     const { left: _, ...expected } = d;
     assert.deepEqual(etf.decode(etf.encode({ op: 4, d }) as Uint8Array), { op: 4, d: expected, seq: null, name: null });

@@ -147,7 +147,7 @@ describe("s2: heartbeats", () => {
     assert.deepEqual(driver.of("latency"), [{ type: "latency", ms: 0 }]);
   });
 
-  test("the gateway may ask for one", () => {
+  test("the gateway may request one", () => {
     const driver = new Driver();
     driver.login();
     driver.payload(1);

@@ -28,7 +28,7 @@ test("shards connect and identify in turn, also when sessions are lost together"
   assert.equal(gateway.connections.length, 4);
   for (const connection of gateway.connections) connection.hello(1e9);
   const shardsSent = (): number[] => gateway.connections.flatMap((of) => of.sent.filter(({ op }) => op === 2).map(({ d }) => d.shard[0] as number));
-  assert.deepEqual(shardsSent(), [0, 1], "the others said HELLO at the same time and wait");
+  assert.deepEqual(shardsSent(), [0, 1], "the others had HELLO at the same time and wait");
   clock.advance(5_000);
   assert.deepEqual(shardsSent(), [0, 1, 2, 3]);
   for (const connection of gateway.connections) connection.dispatch("READY", 1, ready());

@@ -206,7 +206,7 @@ test("node:zlib: the next message releases the memory of a large one", async () 
   decompressor.free();
 });
 
-test("the newest dictionary is asked for with the client's token, its bytes without", async () => {
+test("the client lists dictionaries with its token and downloads the newest without", async () => {
   const bytes = new TextEncoder().encode("the bytes of a dictionary");
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   const id = Buffer.from(digest.subarray(0, 16)).toString("hex");
