@@ -133,7 +133,7 @@ def against_sessions(points):
 
 
 def against_share(points):
-    """As a share of what it costs if nobody is passive."""
+    """As a share of the cost without passive sessions."""
     panel = Panel(LEFTS[1], "… against the share of passive sessions", "passive sessions", "of the cost with none passive")
     for tick in range(0, 6):
         panel.x_tick(tick / 5, percent(tick / 5))

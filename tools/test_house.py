@@ -391,7 +391,7 @@ class Where(unittest.TestCase):
         "//! No part of it.\n"
     )
     ARCHIVE = "//! Archiving of threads.\n//!\n//! Limits  `THREADS_MAX`.\n"
-    OTHER = "//! Sessions: what a RelayStream leads to.\n"
+    OTHER = "//! Sessions: the end of a RelayStream.\n"
 
     def parse(self, path, text):
         return headers.parse(path, headers.rust_lines(text))
@@ -445,7 +445,7 @@ class Where(unittest.TestCase):
         self.assertEqual(show(self.found("archive")[0]), "crates/guild/src/archive.rs:1: Archiving of threads.")
 
     def test_questions_lead_to_their_modules(self):
-        """If a header loses its words, nobody finds its module: what ARCHITECTURE.md does not list is found by these."""
+        """The words of a header find its module, also where ARCHITECTURE.md does not list it."""
         everything = list(headers.read())
         for query, path in (
             ("hidden channel", "relay/src/view_change.rs"),
@@ -497,7 +497,7 @@ class Queues(unittest.TestCase):
             "| 4. by subject | one each | `Conn` | 99 |",
         ), [])
         self.assertEqual(self.problems("| 1. lines | 16,385 | `LINES_MAX`, `net/src/a.rs` | |"), [
-            "6: 1. lines: `LINES_MAX` of net/src/a.rs is 16384, and the table says 16385",
+            "6: 1. lines: `LINES_MAX` of net/src/a.rs is 16384, and the table has 16385",
         ])
 
     def test_q1_each_number_has_its_name_and_each_name_a_value(self):

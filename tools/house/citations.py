@@ -132,7 +132,7 @@ def check_index(known_decisions):
             yield f"docs/adr/README.md:1: {path.name} is not in the index"
     for number in range(1, max(known_decisions)):
         if number not in known_decisions and f"| {number} |" not in index:
-            yield f"docs/adr/README.md:1: the index does not say what became of ADR {number}"
+            yield f"docs/adr/README.md:1: the index lacks the fate of ADR {number}"
 
 
 def check(files):

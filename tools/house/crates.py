@@ -242,7 +242,7 @@ def check_turned_off(manifest, sources):
         if re.search(rf"(?m)^{setting}$", settings):
             for path, text in sources.items():
                 if mark.search(text):
-                    yield f"{path}:1: it has {what}, and the crate's Cargo.toml says `{setting}`: Cargo does not run them"
+                    yield f"{path}:1: it has {what}, and the crate's Cargo.toml has `{setting}`: Cargo does not run them"
 
 
 def check_lints(crates):

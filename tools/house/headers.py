@@ -16,7 +16,7 @@ import re
 from . import ROOT
 
 SENTENCE, TEXT = "sentence", "text"
-# What a word is worth in each part. `TEXT_WORTH`: in a part with another name, and in text below the parts.
+# The worth of a word in each part. `TEXT_WORTH`: in a part with another name, and in text below the parts.
 WORTH = {SENTENCE: 4, "Owns": 3, "Doors": 2, "Limits": 2, "Not here": 0.5, "Spec": 0.3}
 NAME_WORTH, FOLDER_WORTH, TEXT_WORTH = 4, 2, 1.5
 PART = re.compile(r"^([A-Z][a-z]+(?: [a-z]+){0,2}) {2,}(?=\S)")

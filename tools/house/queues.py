@@ -63,7 +63,7 @@ def problems(text, read):
         for bound, (name, file) in zip(bounds, named):
             found = value(name, read(file))
             if found != bound:
-                yield number, f"{cells[0]}: `{name}` of {file} is {found}, and the table says {bound}"
+                yield number, f"{cells[0]}: `{name}` of {file} is {found}, and the table has {bound}"
 
 
 def check():

@@ -36,7 +36,7 @@ TAIL_LINES = 200
 # Of each failed stage, after the table.
 LAST_LINES = 12
 REMARK_CHARACTERS = 70
-# How make reports that a command failed: the line says nothing of the reason.
+# How make reports that a command failed: the line does not have the reason.
 MAKE_ERROR = re.compile(r"make(\[\d+\])?: \*\*\*")
 
 

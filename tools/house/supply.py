@@ -14,7 +14,7 @@ LICENCES = {
     *("0BSD", "Apache-2.0", "BSD-3-Clause", "BSL-1.0", "CDLA-Permissive-2.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"),
 }
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
-# The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the
+# The reason for each duplicate. A package that is not listed is a new one: update the dependency that requires the
 # older version, or add the reason here.
 DUPLICATES = {
     "base64": "0.22 (ours) and 0.23 (object_store)",
