@@ -1,7 +1,7 @@
 'use strict';
 // Code shared by the programs of eris and oceanic.js. oceanic.js descends from eris and kept its names.
 //
-// Owns        what both tell in the same words, and the commands that both follow in the same way.
+// Owns        events that both report in one format, and commands that both execute in one way.
 // Not here    how a library is brought into a mode and pointed at the node: its own `client.js`.
 // Spec        ../README.md "The line protocol".
 const { emit, problem, listen } = require('./lines.js');

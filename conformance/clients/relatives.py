@@ -28,7 +28,7 @@ def problem(what, detail):
 class Watch(logging.Handler):
     """Turns what the library complains about in its log into problems."""
 
-    # Said at debug level, and yet a sign that the server sent what the library does not know.
+    # Logged at debug level, and yet a sign that the server sent something unknown to the library.
     COMPLAINTS = re.compile(r"^Unknown (event|OP)|referencing an? (unknown|uncached)|[Dd]iscarding|[Tt]imed out")
     # Right in a guild above large_threshold: GUILD_CREATE leaves out who is offline, and one of them came online.
     EXPECTED = re.compile(r"^PRESENCE_UPDATE referencing an unknown member|voice will NOT be supported")
@@ -39,7 +39,7 @@ class Watch(logging.Handler):
         text = record.getMessage()
         if self.EXPECTED.search(text):
             return
-        # A dispatch quotes what somebody said, which may be anything.
+        # A dispatch quotes messages, which may contain any text.
         is_chatter = self.CHATTER.search(text) is not None
         if record.levelno >= logging.WARNING or (not is_chatter and self.COMPLAINTS.search(text)):
             if record.exc_info:

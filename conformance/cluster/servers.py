@@ -91,7 +91,7 @@ class Server:
         self._process.send_signal(number)
 
     def stop(self, seconds=60):
-        """Asks it to end; its exit code."""
+        """Terminates it; returns its exit code."""
         self._process.terminate()
         try:
             return self._process.wait(seconds)

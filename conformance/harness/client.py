@@ -13,16 +13,16 @@ import time
 
 from .failure import Failure
 
-# What libraries say of a connection that ends without a close frame.
+# Errors that libraries log when a connection ends without a close frame.
 CUT_COMPLAINT = re.compile(
     r"ECONNRESET|reset by peer|hang up|\b1006\b|ClientConnection(Reset)?Error|Cannot write to closing transport"
     r"|without closing handshake|end of the stream has been reached unexpectedly",
     re.I,
 )
 COMPLAINTS_PER_CUT = 2
-# What JDA says if its sender reschedules itself just after `shutdown` has closed its thread pool.
+# Error of JDA if its sender reschedules itself just after `shutdown` has closed its thread pool.
 QUIT_COMPLAINT = re.compile(r"Was unable to schedule next packet due to rejected execution")
-# What serenity says of a gap in the sequence numbers. The scenario judges where it is.
+# Warning of serenity about a gap in the sequence numbers. The scenario judges where it is.
 GAP_COMPLAINT = re.compile(r"Sequence off; them: (\d+), us: (\d+)")
 
 

@@ -25,7 +25,7 @@ class Frame:
 
     @property
     def close_code(self):
-        """The code of a close frame; 1005 stands for none, as in the RFC."""
+        """The code of a close frame; 1005 means none, as in the RFC."""
         return struct.unpack(">H", self.payload[:2])[0] if len(self.payload) >= 2 else 1005
 
 
@@ -86,7 +86,7 @@ class FrameReader:
 
 
 class PayloadReader:
-    """Reads what a client says: JSON or ETF, maybe under permessage-deflate."""
+    """Reads payloads of a client: JSON or ETF, maybe under permessage-deflate."""
 
     def __init__(self, encoding):
         self._decode = decode_etf if encoding == "etf" else json.loads

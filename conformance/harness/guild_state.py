@@ -18,7 +18,7 @@ OFFLINE = ("offline", [])
 
 @dataclasses.dataclass
 class GuildState:
-    """A guild as the account that asked sees it."""
+    """A guild as one account sees it."""
 
     guild: dict
     members: dict
@@ -27,7 +27,7 @@ class GuildState:
 
     @classmethod
     def read(cls, rest, guild_id):
-        """Asks the API for all of it."""
+        """Reads all of it by REST."""
         path = f"/guilds/{guild_id}"
         members, after = {}, 0
         while page := rest.get(f"{path}/members?limit={MEMBERS_PAGE}&after={after}"):

@@ -23,7 +23,7 @@ class Community:
 # More than one GUILD_MEMBERS_CHUNK, and above every library's `large_threshold`.
 TALKATIVE = Community(1100, 5)
 
-# For user accounts nobody but the suite does anything, so that caches can be compared with the server's state.
+# For user accounts only the suite acts, so that caches can be compared with the server's state.
 # Their guilds are passive until a subscription, and passive updates are frequent.
 QUIET = (
     ("limits.passive_above_members", 250),
@@ -93,7 +93,7 @@ CLIENTS = (
 )
 
 # The default code of their sockets' `close` is 4000. On a busy machine their reader closes the socket a moment before
-# `Client.close` can, which asks for 1000.
+# `Client.close` can, which would send 1000.
 DISCORD_PY_AND_FORKS = ("discord.py", "discord.py-self", "nextcord", "disnake")
 
 # Longest builds first, so that the others run in parallel.
@@ -128,7 +128,7 @@ MODES = (
     Mode("discord.py", compression="zlib-stream"),
     Mode("discord.py", compression="zstd-stream"),
     Mode("discord.py", compression="payload"),
-    # For user accounts. It always asks for a stream compression.
+    # For user accounts. It always requests a stream compression.
     Mode("discord.py-self", compression="zlib-stream", is_user=True, community=SMALL, variant="small guild"),
     Mode(
         "discord.py-self",

@@ -72,7 +72,7 @@ class Node:
         self._log_file.close()
 
     def wait_ready(self):
-        """Waits for /readyz to say 200, then reads what the demo made."""
+        """Waits until /readyz answers 200, then reads the demo's ids and tokens."""
         deadline = time.monotonic() + self._patience.next_wait()
         while not self._is_ready():
             self.check_alive()
@@ -108,7 +108,7 @@ class Node:
         return sum(map(int, values)) if values else None
 
     def stop(self):
-        """Asks the server to end, and waits for it."""
+        """Terminates the server, and waits for its end."""
         self.check_alive()
         if not self._is_ready():
             raise Failure("the server is no longer ready")

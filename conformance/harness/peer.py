@@ -30,7 +30,7 @@ class Peer:
         self._stopping = threading.Event()
         self.user_id = None
         self.guild_ids = set()
-        # By user id, of everybody who is not offline; activities are names.
+        # By user id, of all users that are not offline; activities are names.
         self.presences = {}
         # Channel ids by user id.
         self.voice = {}

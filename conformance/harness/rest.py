@@ -12,7 +12,7 @@ import urllib.parse
 from .failure import Failure
 
 TRIES = 20
-# The server closes connections that nobody uses for some time; a call must not meet that.
+# The server closes idle connections after some time; a call must not meet that.
 IDLE_SECONDS = 3
 
 
@@ -86,7 +86,7 @@ class Rest:
 
 
 def retry_after(method, path, headers, answer):
-    """The seconds a 429 asks for."""
+    """Seconds to wait after a 429."""
     wanted = ("message", "retry_after", "global")
     missing = [key for key in wanted if not isinstance(answer, dict) or key not in answer]
     missing += [name for name in ("retry-after", "x-ratelimit-scope") if name not in headers]

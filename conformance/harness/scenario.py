@@ -78,7 +78,7 @@ class Scenario:
         return len(self._client.all("resumed"))
 
     def run(self):
-        """Goes through all of it; raises a Failure at the first thing that is wrong."""
+        """Runs all steps; raises a Failure at the first fault."""
         try:
             self._log_in()
             self._members()
@@ -132,7 +132,7 @@ class Scenario:
         return "/".join([f"/channels/{self._channel_id}", *rest])
 
     def _post(self, count):
-        """Posts numbered messages, by turns as the library's account and as somebody else."""
+        """Posts numbered messages, alternately as the library's account and as another."""
         for _ in range(count):
             number = len(self._posted)
             content = f"conformance {number}: {TEXTS[number % len(TEXTS)]}"
@@ -172,7 +172,7 @@ class Scenario:
             raise Failure(f"the client's own message came back as {seen}")
 
     def _own_file(self):
-        """A file sent by the library's own means, and read back by them; of the libraries that say they do."""
+        """A file that the library sends and downloads by itself, if it reports that it can."""
         (start,) = self._client.all("start")
         if not start.get("files"):
             return
@@ -184,7 +184,7 @@ class Scenario:
         self._client.wait_for("the message with the file", "message", lambda event: event["id"] == sent["id"])
 
     def _other_events(self):
-        """Typing, a reaction, an edit and a deletion by somebody else."""
+        """Typing, a reaction, an edit and a deletion by another account."""
         client, user_id = self._client, self._other.get("/users/@me")["id"]
         self._other.post(self._path("typing"))
         client.wait_for(
@@ -258,7 +258,7 @@ class Scenario:
         self._client.wait_exit()
 
     def _judge_messages(self):
-        """S1, S2, and the same for everything that anybody said in the channel meanwhile."""
+        """S1, S2, and the same for all other messages of the channel meanwhile."""
         client = self._client
         if (readies := len(client.all("ready"))) != 1:
             raise Failure(f"{readies} READYs instead of one")
@@ -313,7 +313,7 @@ class Scenario:
             dispatches.sort(key=lambda event: event["s"])
         judge = SequenceJudge()
         for event in dispatches:
-            # The client had exactly that many when it said so, so what follows is the replay.
+            # The client had exactly that many when it reported it, so the replay follows.
             if resumes and judge.seq == resumes[0]:
                 judge.resumes(resumes.pop(0))
             judge.takes(event["s"], event["t"])
@@ -322,7 +322,7 @@ class Scenario:
             raise Failure(f"RESUMEs from {resumes}, which the client did not have as its last")
 
     def _judge_gaps(self, resumes):
-        """S5 for a library that complains of gaps and tells no numbers."""
+        """S5 for a library that logs gaps and does not report numbers."""
         events, resumed = self._client.events, 0
         for at, event in enumerate(events):
             resumed += event["ev"] == "resumed"
@@ -364,7 +364,7 @@ class Scenario:
         said = (query.get("encoding", "json"), query.get("compress", "none"))
         wanted = (mode.encoding, mode.compression if mode.is_stream else "none")
         if said != wanted:
-            raise Failure(f"{where}: asked for {said}, the mode is {wanted}")
+            raise Failure(f"{where}: the client requested {said}, the mode is {wanted}")
         if mode.is_stream and link.extensions:
             raise Failure(f"{where}: {link.extensions} was accepted together with {mode.compression}")
         compresses = [identify.get("compress", False) for identify in link.sent(IDENTIFY)]

@@ -23,13 +23,13 @@ class SequenceJudge:
     def resumes(self, seq):
         """A RESUME from behind `seq` is sent; None if the client had no dispatch."""
         if (seq or 0) != self.seq:
-            raise Failure(f"RESUME says {seq}, and the last dispatch had {self.seq}")
+            raise Failure(f"RESUME has {seq}, and the last dispatch had {self.seq}")
         self._is_replay = True
         self._open_gap = None
         self._shown.clear()
 
     def takes(self, seq, name, member=None):
-        """A dispatch came; `member` of a PRESENCE_UPDATE, if the client tells. Returns how many numbers were left out before it."""
+        """A dispatch came; `member` of a PRESENCE_UPDATE, if the client reports it. Returns how many numbers were left out before it."""
         due = self.seq + 1
         if seq < due or (seq > due and not self._is_replay):
             raise Failure(f"{name} has sequence number {seq}, {due} was due")

@@ -70,7 +70,7 @@ class Session:
             self._decoder.close()
 
     def request_members(self, guild_id, query, limit):
-        """Asks for what only this session gets: large payloads among those that all get."""
+        """Requests payloads for this session alone: large ones among those that all get."""
         self._say(REQUEST_MEMBERS, {"guild_id": guild_id, "query": query, "limit": limit, "presences": True})
 
     def wait(self, what, is_it, count=1):
@@ -150,12 +150,12 @@ class Session:
 
 
 def term(value):
-    """External Term Format of what a client says."""
+    """External Term Format of a payload."""
     if value is None or isinstance(value, bool):
         name = {None: b"nil", True: b"true", False: b"false"}[value]
         return b"\x77" + bytes([len(name)]) + name
     if isinstance(value, int):
-        # No client has larger ones to say.
+        # No client sends larger ones.
         return b"\x62" + struct.pack(">i", value)
     if isinstance(value, str):
         data = value.encode()

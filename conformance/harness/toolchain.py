@@ -168,7 +168,7 @@ class Rust(Toolchain):
 
     def __init__(self, name, features=None, source=None):
         super().__init__(name, source)
-        # The features by the compression they stand for.
+        # Features by compression.
         self._features = features or {"": ""}
 
     def tool_version(self):

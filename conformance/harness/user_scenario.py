@@ -82,7 +82,7 @@ class UserScenario(Scenario):
         return node.mint_user_tokens(ordinary[:PEERS])
 
     def run(self):
-        """Goes through all of it; raises a Failure at the first thing that is wrong."""
+        """Runs all steps; raises a Failure at the first fault."""
         with contextlib.closing(self._own), contextlib.closing(self._other), self._peers:
             self._witness = self._connect(self._bot_token)
             self._log_in()
@@ -147,7 +147,7 @@ class UserScenario(Scenario):
                 return
             if time.monotonic() > deadline:
                 shown = "; ".join(found[:DIFFERENCES_SHOWN])
-                raise Failure(f"{when}, caches and server differ in {len(found)} things: {shown}")
+                raise Failure(f"{when}, caches and server differ in {len(found)} places: {shown}")
             time.sleep(POLL_SECONDS)
 
     def _fence(self):
@@ -165,7 +165,7 @@ class UserScenario(Scenario):
         """Looks at ranges of rows by channel."""
         watched = len(self._client.all("watching"))
         self._client.send("watch", guild_id=self._guild_id, ranges=ranges)
-        self._client.wait_for("the library to ask for rows", "watching", count=watched + 1)
+        self._client.wait_for("the library to request rows", "watching", count=watched + 1)
         self._watched = set(ranges)
 
     def _say(self, channel_id, content, account=None):
@@ -194,7 +194,7 @@ class UserScenario(Scenario):
             raise Failure(f"the library has not found all members: {guild}")
 
     def _scroll(self):
-        """The whole member list, block by block, as if somebody scrolled through it."""
+        """The whole member list, block by block, as a scrolling user reads it."""
         _, rows = self._server().member_list(self._channel_id, dict(self._witness.presences))
         for first in range(0, len(rows), BLOCK):
             blocks = [[0, BLOCK - 1]] + ([[first, first + BLOCK - 1]] if first else [])
@@ -202,7 +202,7 @@ class UserScenario(Scenario):
             self._agree(f"with rows from {first} on in view")
 
     def _ask_members(self):
-        """The library's own ways to ask for members."""
+        """The library's own requests for members."""
         server = self._server()
         _, rows = server.member_list(self._channel_id, dict(self._witness.presences))
         listed = {row[1] for row in rows if row[0] == "member"}
@@ -210,7 +210,7 @@ class UserScenario(Scenario):
         self._expect_members("scrape", listed)
         newest = sorted(server.members.values(), key=lambda member: member["joined_at"], reverse=True)
         self._expect_members("recent", {member["user"]["id"] for member in newest[:RECENT]}, limit=RECENT)
-        self._agree("after asking for members")
+        self._agree("after the requests for members")
 
     def _expect_members(self, how, ids, **arguments):
         asked = [event for event in self._client.all("members") if event["how"] == how]

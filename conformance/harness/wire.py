@@ -23,7 +23,7 @@ INTENTS = 53_608_447
 
 
 def identify(token):
-    """What IDENTIFY says for an account."""
+    """Body of IDENTIFY for an account."""
     properties = {"os": "linux", "browser": "conformance", "device": ""}
     return {"token": token, "intents": INTENTS, "large_threshold": 250, "properties": properties}
 
@@ -58,7 +58,7 @@ class Wire:
             return None
 
     def start_beating(self, hello):
-        """HELLO has come, and says how often."""
+        """Starts with the interval of HELLO."""
         self._beat_seconds = hello["heartbeat_interval"] / 1000
         self._beat_at = time.monotonic() + self._beat_seconds
 

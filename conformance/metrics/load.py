@@ -23,7 +23,7 @@ BEAT_MS = 10_000
 
 
 class Listener:
-    """One session whose payloads nobody decodes."""
+    """One session whose payloads are not decoded."""
 
     def __init__(self, port, query, token, patience):
         self._changed = threading.Condition()

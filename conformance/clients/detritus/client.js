@@ -21,7 +21,7 @@ const client = new ShardClient(settings.bot_token, {
     compress: settings.compression === 'zlib-stream' ? 'zlib-stream' : 'none',
     intents: INTENTS,
   },
-  // Else it asks for the games that Discord knows, which no gateway of another's does.
+  // Otherwise it requests the list of games of Discord, which other gateways do not have.
   cache: { applications: { enabled: false } },
   rest: { baseUrl: `${settings.api_base}/v9` },
 });

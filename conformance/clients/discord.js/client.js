@@ -1,14 +1,14 @@
 'use strict';
 // discord.js: the library of this name, unmodified, against a local node.
 //
-// Modes: it speaks JSON only. It asks for zlib-stream when `zlib-sync` can be required, for payload
-// compression (`IDENTIFY.compress`) when that module turns out not to be importable, else for nothing.
+// Modes: it speaks JSON only. It requests zlib-stream when `zlib-sync` can be required, payload compression
+// (`IDENTIFY.compress`) when that module cannot be imported, else none.
 const { settings, emit, problem, hideFromRequire, hideFromImport, listen } = require('../lines.js');
 
 if (settings.compression === 'none') hideFromRequire(['zlib-sync']);
 if (settings.compression === 'payload') hideFromImport(['zlib-sync']);
 
-// The library announces its fallback to payload compression by console.warn; that is what the mode asks for.
+// The library announces its fallback to payload compression by console.warn; this mode needs that fallback.
 console.warn = (text) => {
   if (settings.compression === 'payload' && /falling back to identify compress/.test(text)) return;
   problem('console.warn', text);
@@ -77,7 +77,7 @@ listen({
     const file = { attachment: content, name, description: 'from the client' };
     const message = await client.channels.cache.get(channel_id).send({ files: [file] });
     const attachment = message.attachments.first();
-    // The link's host is the gateway's, and before that stands the proxy which judges every connection.
+    // The link's host is the gateway's; the request has to pass the proxy, which judges every connection.
     const { pathname, search } = new URL(attachment.url);
     const link = new URL(pathname + search, settings.api_base);
     const read = Buffer.from(await (await fetch(link)).arrayBuffer());

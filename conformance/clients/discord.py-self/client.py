@@ -46,7 +46,7 @@ async def browser_properties(_session, _type, **_options):
 class Watch(logging.Handler):
     """Turns what the library complains about in its log into problems."""
 
-    # Said at debug level, and yet a sign that the server sent what the library does not know or cannot place.
+    # Logged at debug level, and yet a sign that the server sent something unknown to the library.
     COMPLAINTS = re.compile(r"referencing an? (unknown|null)|[Dd]iscarding|Timed out|erroneous|manually overriden")
     UNKNOWN = re.compile(r"^Unknown (event|OP code) (\w+)")
     # In the protocol, and not in this library.
@@ -156,7 +156,7 @@ class Client(Events, discord.Client):
                 await self.close()
 
     async def members(self, guild, how, query=None, limit=None):
-        """The ids of those that the library's own ways of asking find."""
+        """Ids of the members that the library's own requests find."""
         match how:
             case "scrape":
                 found = await guild.fetch_members(force_scraping=True, cache=True)

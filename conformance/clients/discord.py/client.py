@@ -47,7 +47,7 @@ def leave_out_stream_compression():
 
 
 def leave_out_payload_compression():
-    """Makes IDENTIFY say `compress: false`."""
+    """Sets `compress: false` in IDENTIFY."""
     send_as_json = DiscordWebSocket.send_as_json
 
     async def send(self, data):
@@ -69,7 +69,7 @@ if COMPRESSION == "payload":
 class Watch(logging.Handler):
     """Turns what the library complains about in its log into problems."""
 
-    # Said at debug level, and yet a sign that the server sent what the library does not know.
+    # Logged at debug level, and yet a sign that the server sent something unknown to the library.
     COMPLAINTS = re.compile(r"^Unknown (event|OP)|referencing an unknown|[Dd]iscarding|Timed out receiving")
 
     def emit(self, record):
@@ -107,7 +107,7 @@ class Client(Reports, discord.AutoShardedClient):
         file = discord.File(io.BytesIO(content), name, description="from the client")
         message = await self.get_channel(int(rest["channel_id"])).send(file=file)
         (attachment,) = message.attachments
-        # The link's host is the gateway's, and before that stands the proxy which judges every connection.
+        # The link's host is the gateway's; the request has to pass the proxy, which judges every connection.
         attachment.url = SETTINGS["api_base"].removesuffix("/api") + attachment.url[attachment.url.index("/attachments/") :]
         emit(
             "file",
@@ -123,7 +123,7 @@ async def main():
     logging.getLogger("discord").setLevel(logging.DEBUG)
     logging.getLogger().addHandler(Watch())
     discord.http.Route.BASE = SETTINGS["api_base"] + "/v10"
-    # Asked for at the start; after a session has ended the library connects to this one.
+    # The library fetches the URL at the start; after a session has ended it connects to this one.
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(SETTINGS["gateway_url"])
     emit("start", library="discord.py", version=discord.__version__, files=True)
     async with Client() as client:

@@ -96,7 +96,7 @@ func report(session *discordgo.Session, chunks chan<- *discordgo.GuildMembersChu
 			"roles":        len(guild.Roles),
 			"own_member":   own,
 		})
-		// The library itself never says that it is ready.
+		// The library has no event for being ready.
 		if awaited--; awaited == 0 {
 			emit("settled", nil)
 		}
@@ -128,7 +128,7 @@ func report(session *discordgo.Session, chunks chan<- *discordgo.GuildMembersChu
 	session.AddHandler(func(_ *discordgo.Session, chunk *discordgo.GuildMembersChunk) { chunks <- chunk })
 }
 
-// members asks for the whole member list and counts who comes.
+// members requests the whole member list and counts the received members.
 func members(session *discordgo.Session, guildID string, chunks <-chan *discordgo.GuildMembersChunk) error {
 	if err := session.RequestGuildMembers(guildID, "", 0, "all", false); err != nil {
 		return err

@@ -71,7 +71,7 @@ public final class Client extends ListenerAdapter {
             String text = formatter.formatMessage(record);
             String name = record.getLoggerName();
             boolean complains = record.getLevel().intValue() >= Level.WARNING.intValue()
-                    // Said at debug level, and yet a sign that the server sent what the library does not know.
+                    // Logged at debug level, and yet a sign that the server sent something unknown to the library.
                     || text.startsWith("Unrecognized event")
                     || text.startsWith("Got unknown op-code");
             if (complains) {

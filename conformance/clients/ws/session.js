@@ -23,7 +23,7 @@ function runSession(open, settings) {
       });
       if (!response.ok) fail(`posting was answered ${response.status}: ${await response.text()}`);
     };
-    // Between the messages the client says things that its compressor finds again in what it said before.
+    // Between the messages the client sends texts with matches in its earlier messages.
     const talk = () => {
       const state = texts[seen.messages % texts.length].slice(0, 120);
       const activities = [{ name: 'Custom Status', type: 4, state }];

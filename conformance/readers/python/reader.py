@@ -1,4 +1,4 @@
-"""Decompresses one stream after the other by python-zstandard. The pipes speak what ../node/reader.js says."""
+"""Decompresses one stream after the other by python-zstandard. ../node/reader.js documents the format of the pipes."""
 import struct
 import sys
 

@@ -1,6 +1,6 @@
 //! serenity: the library of this name, unmodified, against a local node.
 //!
-//! Modes: JSON only, and it always asks for payload compression (`IDENTIFY.compress`).
+//! Modes: JSON only, and it always requests payload compression (`IDENTIFY.compress`).
 //! It keeps sequence numbers to itself, but warns of gaps.
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ impl log::Log for Watch {
         if record.level() <= log::Level::Warn {
             problem(&format!("log {}", record.target()), &text);
         } else if !text.contains("self=") {
-            // Not one of those that say which function was called.
+            // Not a trace of a function call.
             eprintln!("{} {}: {text}", record.level(), record.target());
         }
     }
@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-/// Runs one of the runner's commands; says whether it was the last one.
+/// Runs one of the runner's commands; returns whether it was the last one.
 async fn run_command(context: &Context, line: &str) -> Result<bool, Failure> {
     match Command::read(line)? {
         Command::Send { channel_id, content } => {

@@ -1,7 +1,7 @@
 //! twilight: the library of this name, unmodified, against a local node.
 //!
 //! Modes: JSON only; the features `zlib` and `zstd` of this crate build the library with that stream
-//! compression, without either it asks for none.
+//! compression, without either it requests none.
 //! Its parsers are strict, so every dispatch is parsed in full and each failure is a problem.
 #![forbid(unsafe_code)]
 
