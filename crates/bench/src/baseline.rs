@@ -1,5 +1,5 @@
-//! Baseline roles: the least that the kernel lets anybody spend. A plain non-blocking `send` of the same bytes to as
-//! many sockets, and somebody who reads them.
+//! Baseline roles: the minimum cost that the kernel imposes. A plain non-blocking `send` of the same bytes to as
+//! many sockets, and a process that reads them.
 
 use super::{
     role::{say, serve},

@@ -8,7 +8,7 @@
 //! Owns        `guildhall-bench broadcast`.
 //! Invariants  all modes deliver the same messages to the same sessions; only what is counted is between the first
 //!             relay message and the last write.
-//! Limits      modes whose contexts would take more than half of the available memory are left out, and said to be.
+//! Limits      modes whose contexts would take more than half of the available memory are left out, with a notice.
 //! Not here    sockets: `guildhall-bench sockets`.
 
 use super::{
@@ -149,10 +149,10 @@ fn measure(mode: Mode, connections: usize, messages: usize) -> Result<Row> {
         let message = room.say()?;
         room.deliver(message);
     }
-    let said: Vec<ToRelay> = (0..messages).map(|_| room.say()).collect::<Result<_>>()?;
+    let sent: Vec<ToRelay> = (0..messages).map(|_| room.say()).collect::<Result<_>>()?;
     let before = room.counts();
     let started = thread_cpu();
-    let allocations = count_allocations(|| said.into_iter().for_each(|message| room.deliver(message)));
+    let allocations = count_allocations(|| sent.into_iter().for_each(|message| room.deliver(message)));
     let cpu = thread_cpu().saturating_sub(started);
     let after = room.counts();
     let deliveries = after.deliveries - before.deliveries;
@@ -200,7 +200,7 @@ struct Room {
     streams: RelayStreams,
     mail: VecDeque<ToRelay>,
     conns: Vec<SlotKey>,
-    said: usize,
+    messages_count: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -236,7 +236,7 @@ impl Room {
             streams: RelayStreams::default(),
             mail: VecDeque::new(),
             conns: Vec::new(),
-            said: 0,
+            messages_count: 0,
         };
         let params = ConnParams { encoding: Encoding::Json, compression: mode.compression() };
         let properties = json!({"os": "linux", "browser": "bench", "device": "bench"});
@@ -252,7 +252,7 @@ impl Room {
             room.conns.push(key);
             room.go_around();
         }
-        ensure!(room.partition.sessions_count() == connections, "not everybody could log in");
+        ensure!(room.partition.sessions_count() == connections, "not all clients could log in");
         room.heartbeats()?;
         Ok(room)
     }
@@ -287,8 +287,8 @@ impl Room {
 
     /// A message on its way to the partition.
     fn say(&mut self) -> Result<ToRelay> {
-        let new = NewMessage { content: text::sentence(self.said), ..NewMessage::default() };
-        self.said += 1;
+        let new = NewMessage { content: text::sentence(self.messages_count), ..NewMessage::default() };
+        self.messages_count += 1;
         let command = Command::CreateMessage(crowd::channel_id(0), Box::new(new));
         self.guild.handle_command(self.clock.now(), Actor::User(crowd::user_id(0)), &command);
         self.take_mail();
@@ -302,7 +302,7 @@ impl Room {
         self.partition.flush(now, &mut self.link);
     }
 
-    /// All clients say that they have read everything.
+    /// All clients acknowledge everything.
     fn heartbeats(&mut self) -> Result<()> {
         let (now, beat) = (self.clock.now(), heartbeat()?);
         for key in &self.conns {

@@ -74,7 +74,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Handles what the sockets say until `done`.
+    /// Handles events of the sockets until `done`.
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         let mut events = Events::with_capacity(4096);

@@ -5,7 +5,7 @@
 //! Invariants  every mode gets the same traffic, and a reference decoder reads its output in the same run.
 //!             Each measurement is a process of its own, so that memory and caches of modes are independent.
 //! Limits      contexts take at most `MEMORY_SHARE` of the free memory: if that allows fewer connections than
-//!             requested, the table says so.
+//!             requested, the table shows their number.
 //! Not here    WebSocket headers and sockets: `guildhall-bench sockets`.
 
 mod auto;
@@ -64,7 +64,7 @@ pub struct CodecArgs {
     /// Encoding of the messages.
     #[arg(long, value_parser = encodings(), default_value = "json")]
     encoding: Encoding,
-    /// What people say: a file with one message a line, as text or as JSON with a `text` [default: made-up phrases]
+    /// Texts of messages: a file with one message a line, as text or as JSON with a `text` [default: made-up phrases]
     #[arg(long, value_name = "FILE")]
     chat: Option<PathBuf>,
     /// Numbers of connections; several of them make a curve [default: 1,1000,10000; node: 10050]
@@ -141,7 +141,7 @@ struct CodecResult {
     modes: BTreeMap<String, ModeResult>,
 }
 
-/// What people say: of a file the first half for training and the second to be measured with.
+/// Texts of messages: of a file the first half for training and the second for the measurement.
 fn read_chat(path: Option<&Path>) -> Result<[Chat; 2]> {
     let Some(path) = path else { return Ok([Chat::built_in(), Chat::built_in()]) };
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -209,8 +209,8 @@ pub fn run(args: &CodecArgs) -> Result<()> {
             for ((name, sizes), (at, runs)) in names.iter().zip(&all_sizes).zip(all_at.iter().zip(&mut runs)) {
                 // More would be the same again where fewer did not fit.
                 if at.last().is_none_or(|last| last.connections >= connections_before(&at_connections, *connections)) {
-                    let told = measure(args, name, *connections, sizes.bytes_per_connection, &path)?;
-                    runs.push(serde_json::from_value(told)?);
+                    let measured = measure(args, name, *connections, sizes.bytes_per_connection, &path)?;
+                    runs.push(serde_json::from_value(measured)?);
                 }
             }
         }
@@ -221,7 +221,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     for ((name, sizes), at) in names.iter().zip(&all_sizes).zip(all_at) {
         result.messages = sizes.messages;
         result.raw_bytes_per_message = sizes.raw_bytes_per_message;
-        let told = ModeResult {
+        let mode_result = ModeResult {
             bytes_per_message: sizes.bytes_per_message,
             ratio: sizes.raw_bytes_per_message / sizes.bytes_per_message,
             bytes_per_early_message: sizes.bytes_per_early_message,
@@ -230,7 +230,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
             bytes_per_connection: sizes.bytes_per_connection,
             at,
         };
-        result.modes.insert((*name).to_owned(), told);
+        result.modes.insert((*name).to_owned(), mode_result);
     }
     if args.json {
         println!("{}", serde_json::to_string(&result)?)
@@ -328,12 +328,12 @@ fn print_table(result: &CodecResult) {
         "resident KiB",
     );
     for name in mode::in_order(result.modes.keys()) {
-        let told = &result.modes[name];
-        for (index, cpu) in told.at.iter().enumerate() {
+        let mode = &result.modes[name];
+        for (index, cpu) in mode.at.iter().enumerate() {
             let sizes = match index {
                 0 => format!(
                     "{:>9.1} {:>6.2} {:>11.1}",
-                    told.bytes_per_message, told.ratio, told.bytes_per_early_message
+                    mode.bytes_per_message, mode.ratio, mode.bytes_per_early_message
                 ),
                 _ => " ".repeat(28),
             };
@@ -344,7 +344,7 @@ fn print_table(result: &CodecResult) {
                 cpu.bytes_per_delivery,
                 cpu.cpu_us_per_delivery,
                 cpu.shared_us_per_delivery,
-                told.bytes_per_connection as f64 / 1024.0,
+                mode.bytes_per_connection as f64 / 1024.0,
                 cpu.resident_bytes_per_connection as f64 / 1024.0,
             );
         }

@@ -19,7 +19,7 @@ const FIRST_USER: u64 = 200_000_000_000_000_000;
 /// Between the ids of two members there is room for others: an account that joins is older than most members or not.
 const USER_STRIDE: u64 = 1 << 20;
 
-/// Roles that say how long somebody has been here; most members with any role have one of them.
+/// Roles by length of membership; most members with any role have one of them.
 pub const LEVELS: usize = 8;
 const SUPPORTER: usize = LEVELS;
 const INSIDER: usize = LEVELS + 1;
@@ -27,7 +27,7 @@ const STAFF: usize = LEVELS + 2;
 /// Roles that every crowd has, without `@everyone`.
 pub const ROLES_MIN: usize = STAFF + 1;
 
-/// The first channels: text that everybody sees.
+/// The first channels: text that all members may view.
 pub const PUBLIC_CHANNELS: usize = 10;
 /// The next ones: text for insiders, text for staff.
 const INSIDERS_CHANNEL: usize = PUBLIC_CHANNELS;
@@ -36,7 +36,7 @@ const STAFF_CHANNEL: usize = PUBLIC_CHANNELS + 1;
 const FIRST_VOICE: usize = PUBLIC_CHANNELS + 2;
 /// Number of voice channels.
 pub const VOICE_CHANNELS: usize = 4;
-/// Channels that every crowd has. More are text that everybody sees.
+/// Channels that every crowd has. Further ones are text that all members may view.
 pub const CHANNELS_MIN: usize = FIRST_VOICE + VOICE_CHANNELS;
 
 /// Id of role `n`.
@@ -64,7 +64,7 @@ pub fn user_id(n: usize) -> UserId {
     UserId::new(FIRST_USER + n as u64 * USER_STRIDE)
 }
 
-/// An account whose id lies between those of members `n` and `n + 1`.
+/// An account with an id between those of members `n` and `n + 1`.
 pub fn stranger(n: usize, offset: u64) -> Arc<User> {
     let id = UserId::new(user_id(n).get() + 1 + offset % (USER_STRIDE - 1));
     Arc::new(User::new(id, &format!("stranger{n}")))

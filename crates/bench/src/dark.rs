@@ -38,9 +38,9 @@ impl SpareWork for Work {
     const NAME: &'static str = "lab";
 
     fn step(&mut self) -> Result<bool, CodecError> {
-        let begun = thread_cpu_ns();
+        let started = thread_cpu_ns();
         let has_stepped = lock(&self.dark).as_mut().is_some_and(Dark::step);
-        self.cpu_ns.fetch_add(thread_cpu_ns().saturating_sub(begun), Relaxed);
+        self.cpu_ns.fetch_add(thread_cpu_ns().saturating_sub(started), Relaxed);
         Ok(has_stepped)
     }
 

@@ -132,12 +132,12 @@ impl Case<'_> {
             }
             let document = board.document();
             seq += 1;
-            let begun = thread_cpu();
+            let started = thread_cpu();
             let body = match self.is_delta && publish > 0 {
                 true => delta_body(&fossil::create(&before, &document))?,
                 false => whole_body(&document),
             };
-            let preparing = thread_cpu() - begun;
+            let preparing = thread_cpu() - started;
             let sent = writer.write(seq, NAME, &body)?;
             held = read_document(&held, &reader.read(&sent.first)?)?;
             ensure!(held == document, "a subscriber has another document");
@@ -294,7 +294,7 @@ impl Writer {
             }
             out.clear();
         };
-        let begun = thread_cpu();
+        let started = thread_cpu();
         match self {
             Self::Plain(subscribers) => {
                 for _ in 0..*subscribers {
@@ -322,7 +322,7 @@ impl Writer {
                 }
             }
         }
-        let cpu = thread_cpu() - begun;
+        let cpu = thread_cpu() - started;
         Ok(Sent { bytes, cpu, first })
     }
 }

@@ -29,7 +29,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use workload::{Kind, People, Said};
+use workload::{Kind, People, Posted};
 
 /// Memory of a tuned zstd context: `ZstdParams::default`.
 const ZSTD_CONTEXT_BYTES: u64 = 696 << 10;
@@ -73,7 +73,7 @@ pub struct FanoutArgs {
     /// How sessions are written to.
     #[arg(long, value_enum, default_value_t = FanoutMode::Plain)]
     mode: FanoutMode,
-    /// How often each client heartbeats, in milliseconds. It says with it what need not be kept for it any more.
+    /// How often each client heartbeats, in milliseconds. A heartbeat acknowledges dispatches.
     #[arg(long, default_value_t = 41_250)]
     heartbeat_ms: u64,
     /// Interval of passive updates, in milliseconds. A shorter run has no passive update.
@@ -99,7 +99,7 @@ pub enum Report {
     /// All clients of a partition have heartbeat.
     Heartbeat,
     /// A message exists.
-    Said(Said),
+    Posted(Posted),
     /// A partition has delivered all of an event.
     Delivered { event: usize, at: Instant },
     /// A block of events has ended.
@@ -143,7 +143,7 @@ struct FanoutResult {
     heartbeats: u64,
     cpu_us_per_heartbeat: f64,
     guild_busy_ratio: f64,
-    /// Of every input of the guild: events, what relays say, timers, ends of jobs.
+    /// Of every input of the guild: events, messages of relays, timers, ends of jobs.
     guild_op_p50_us: f64,
     guild_op_p99_us: f64,
     guild_op_max_us: f64,
@@ -158,7 +158,7 @@ struct FanoutResult {
     bytes_per_active_session: Option<u64>,
     /// Growth during the events, per session: logs, messages, positions in logs.
     replay_bytes_per_session: Option<u64>,
-    /// Of the guild with its members, before anybody came.
+    /// Of the guild with its members, before the first session.
     bytes_per_member: Option<u64>,
     /// From the first connection to the last READY.
     setup_s: f64,

@@ -47,8 +47,8 @@ const SOON_MS: u64 = 250;
 /// `guildhall-bench guild`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct GuildArgs {
-    /// Members of the guild. One in two of them is there, but not more than 1,000,000. Where an operation's name says
-    /// of how many people it is, it is of all members if there are fewer.
+    /// Members of the guild. One in two of them is online, but not more than 1,000,000. An operation on a number of
+    /// members, which its name has, is on all members if there are fewer.
     #[arg(long, default_value_t = 100_000)]
     members: usize,
     /// How often each quick operation is timed; slow ones less often.
@@ -195,7 +195,7 @@ impl Harness {
         self.now = Now::new(self.now.instant.0 + ms, self.now.unix.0 + ms as i64);
     }
 
-    /// The guild is called because it asked to be.
+    /// Runs the timer that the guild has set.
     pub fn timer(&mut self) -> Result<Duration> {
         Ok(self.time(|guild, now| guild.handle_timer(now))?.0)
     }
@@ -475,7 +475,7 @@ pub fn shared<T>(value: T) -> Arc<T> {
 mod tests {
     use super::*;
 
-    /// Every operation is accepted and timed as often as asked.
+    /// Every operation is accepted and timed as often as requested.
     #[test]
     fn every_operation_runs() {
         let result = measure(GuildArgs { members: 2_000, repeats: 10, json: true }).unwrap();
@@ -488,6 +488,6 @@ mod tests {
         let mut names: Vec<_> = result.operations.iter().map(|of| (of.name, of.under_load)).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), result.operations.len(), "a name stands for two operations");
+        assert_eq!(names.len(), result.operations.len(), "two operations have one name");
     }
 }

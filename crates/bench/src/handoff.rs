@@ -206,13 +206,13 @@ async fn attach(places: &[Place], sessions: u64) -> Result<()> {
 }
 
 async fn wait_attached(places: &[Place], sessions: u64) -> Result<()> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let attached: u64 = places.iter().map(|place| place.relays.attached.load(Ordering::Relaxed)).sum();
         if attached >= sessions {
             return Ok(());
         }
-        ensure!(begun.elapsed() < Duration::from_secs(60), "{attached} of {sessions} sessions are attached");
+        ensure!(started.elapsed() < Duration::from_secs(60), "{attached} of {sessions} sessions are attached");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -220,17 +220,17 @@ async fn wait_attached(places: &[Place], sessions: u64) -> Result<()> {
 /// Posts messages at a rate until it is over. Returns their number, and the longest answer in each phase.
 async fn talk(node: Node, rate: u64, is_over: Arc<AtomicBool>, is_moving: Arc<AtomicBool>) -> Result<(u64, [f64; 2])> {
     let mut longest = [0.0_f64; 2];
-    let (mut count, begun) = (0, Instant::now());
+    let (mut count, started) = (0, Instant::now());
     while rate > 0 && !is_over.load(Ordering::Relaxed) {
-        let at = begun + Duration::from_micros(1_000_000 * count / rate);
+        let at = started + Duration::from_micros(1_000_000 * count / rate);
         tokio::time::sleep_until(at.into()).await;
         let new = NewMessage { content: format!("message {count}"), ..NewMessage::default() };
-        let asked = Instant::now();
+        let sent = Instant::now();
         let moves = is_moving.load(Ordering::Relaxed);
         let answer = node.command(GUILD, Actor::User(user(0).id), Command::CreateMessage(CHANNEL, Box::new(new))).await;
         ensure!(matches!(answer, Ok(Reply::Message(_))), "message {count}: {answer:?}");
         let phase = usize::from(moves || is_moving.load(Ordering::Relaxed));
-        longest[phase] = longest[phase].max(asked.elapsed().as_secs_f64() * 1_000.0);
+        longest[phase] = longest[phase].max(sent.elapsed().as_secs_f64() * 1_000.0);
         count += 1;
     }
     Ok((count, longest))
@@ -238,10 +238,10 @@ async fn talk(node: Node, rate: u64, is_over: Arc<AtomicBool>, is_moving: Arc<At
 
 /// Posts a message until one is taken: then a node serves the guild.
 async fn load(node: &Node) -> Result<()> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let new = || Box::new(NewMessage { content: "first".to_owned(), ..NewMessage::default() });
     while node.command(GUILD, Actor::User(user(0).id), Command::CreateMessage(CHANNEL, new())).await.is_err() {
-        ensure!(begun.elapsed() < Duration::from_secs(600), "the guild is not served");
+        ensure!(started.elapsed() < Duration::from_secs(600), "the guild is not served");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Ok(())

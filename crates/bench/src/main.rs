@@ -137,7 +137,7 @@ enum Bench {
     /// A million members imported by the backend API, then ten thousand events a second: memory, and how
     /// soon the guild answers.
     ///
-    /// A real server process; while lines stream in somebody else uses the guild. Fails if a line or an event is lost.
+    /// A real server process; while lines stream in another caller uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
     /// One guild over several nodes against one node with as many sessions; then requests through another node than the
     /// owner, a slow link, and killed owners.
@@ -392,7 +392,7 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let mut server = Role::start("server", &[members, dir.path().display().to_string(), io_uring, mode_name.clone()])?;
     let started = server.answer()?;
     let port = number(&started, "port")?;
-    // The guild is loaded and everything that is made once is made before anybody is counted.
+    // The guild is loaded, and one-time allocations happen, before sessions are counted.
     server.ask("publish")?;
     std::thread::sleep(SETTLE);
     let rss_before = server.ask_number("usage", "rss_bytes")?;
@@ -440,14 +440,14 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         left -= count;
         let sends = (count * connections) as f64;
 
-        let (lab_before, begun) = (server.ask_number("usage", "lab_ns")?, Instant::now());
+        let (lab_before, started) = (server.ask_number("usage", "lab_ns")?, Instant::now());
         let before = server.ask_number("usage", "cpu_ns")?;
         for _ in 0..count {
-            let begun = Instant::now();
+            let started = Instant::now();
             server.ask("publish")?;
             expected += connections as u64;
             client.ask(&format!("await {expected}"))?;
-            latencies[usize::from(is_on)].push(begun.elapsed().as_secs_f64() * 1e3);
+            latencies[usize::from(is_on)].push(started.elapsed().as_secs_f64() * 1e3);
         }
         let cost = (server.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
 
@@ -461,7 +461,7 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         baselines.push(baseline);
         if is_on {
             lab_ns += server.ask_number("usage", "lab_ns")? - lab_before;
-            on_for += begun.elapsed();
+            on_for += started.elapsed();
             costs.push(cost);
             ratios.push(cost / baseline);
         } else {

@@ -2,7 +2,7 @@
 //!
 //! Owns        the line protocol between the bench and its roles: a command is one word and its arguments, an answer is
 //!             one line of JSON.
-//! Limits      `ANSWER_TIMEOUT` for an answer, unless the bench says otherwise.
+//! Limits      `ANSWER_TIMEOUT` for an answer, unless the bench sets another.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -58,7 +58,7 @@ impl Role {
         let line =
             self.answers.recv_timeout(timeout).with_context(|| format!("the {} process did not answer", self.name))?;
         let answer: Value =
-            serde_json::from_str(&line).with_context(|| format!("the {} process said {line:?}", self.name))?;
+            serde_json::from_str(&line).with_context(|| format!("the {} process printed {line:?}", self.name))?;
         if let Some(error) = answer.get("error").and_then(Value::as_str) {
             bail!("the {} process failed: {error}", self.name);
         }
@@ -94,7 +94,7 @@ pub fn number(answer: &Value, key: &str) -> Result<u64> {
     answer.get(key).and_then(Value::as_u64).with_context(|| format!("no number {key:?} in {answer}"))
 }
 
-/// Says something to the bench.
+/// Sends an answer to the bench.
 pub fn say(answer: &Value) {
     println!("{answer}");
 }

@@ -91,7 +91,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             IoUring::Auto => guildhall_net::IoUring::Auto,
             IoUring::Off => guildhall_net::IoUring::Off,
         },
-        // The clients' offers say what it will be.
+        // The clients' offers decide the parameters.
         deflate: Some(DeflatePolicy {
             server_no_context_takeover: false,
             client_no_context_takeover: true,

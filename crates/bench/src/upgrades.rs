@@ -106,7 +106,10 @@ struct UpgradesResult {
 pub fn run(args: UpgradesArgs) -> Result<()> {
     let UpgradesArgs { connections, fill, seed, json } = args;
     ensure!((10..=10_000_000).contains(&connections), "--connections must be from 10 to 10000000");
-    ensure!((1..=94).contains(&fill), "--fill must be from 1 to 94: above that there is no room for anybody else");
+    ensure!(
+        (1..=94).contains(&fill),
+        "--fill must be from 1 to 94: above that there is no room for further connections"
+    );
     let sizes = Sizes::new()?;
     let budget_bytes = (NODE_BYTES + connections * (CONN_BYTES + sizes.context_bytes)) * 100 / fill;
     let day = |keeps| Node::new(sizes, budget_bytes, keeps, seed).days(connections);

@@ -30,7 +30,7 @@ pub struct Wire {
     pub unsent: Vec<u8>,
 }
 
-/// What the server sent.
+/// Data from the server.
 pub enum Received<'a> {
     /// Any bytes, before they are parsed.
     Bytes(&'a [u8]),
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_socket_does_not_take_stays_and_what_the_server_said_last_can_be_read() {
+    fn unsent_bytes_stay_and_the_last_data_of_a_closed_socket_can_be_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();

@@ -58,7 +58,7 @@ enum Shared {
 
 impl Shared {
     /// A stream without a context from its beginning on.
-    fn begun(is_zlib: bool) -> Self {
+    fn start(is_zlib: bool) -> Self {
         match is_zlib {
             true => Self::Deflate(DeflateStream::new(Container::Zlib, WINDOW_BITS)),
             false => Self::Zstd(ZstdStream::default()),
@@ -129,7 +129,7 @@ impl Auto {
         if is_moving || lacks_room() || !context.open()? {
             self.left.extend(stream.context.take());
             if !stream.has_begun {
-                stream.shared = Shared::begun(self.is_zlib);
+                stream.shared = Shared::start(self.is_zlib);
             }
             return Ok(false);
         }

@@ -183,7 +183,7 @@ struct Sample {
     wire: Vec<u8>,
 }
 
-type Told<'a> = dyn FnMut(&Event, usize, u64, u64) + 'a;
+type DeliveryObserver<'a> = dyn FnMut(&Event, usize, u64, u64) + 'a;
 
 /// Recipients of events.
 enum Watchers {
@@ -276,20 +276,20 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Delivers the next event with recipients to all of them. `told` receives deliveries to sampled connections: the
-    /// event, the connection, and the bytes before and after.
-    fn event(&mut self, told: Option<&mut Told<'_>>) -> Result<Cost> {
+    /// Delivers the next event with recipients to all of them. `observer` receives deliveries to sampled connections:
+    /// the event, the connection, and the bytes before and after.
+    fn event(&mut self, observer: Option<&mut DeliveryObserver<'_>>) -> Result<Cost> {
         loop {
             let Some(event) = self.traffic.next() else { continue };
             self.watchers.find(&event, &mut self.recipients);
             if !self.recipients.is_empty() {
-                return self.deliver(event, told);
+                return self.deliver(event, observer);
             }
         }
     }
 
     /// An event goes to `recipients`.
-    fn deliver(&mut self, event: Event, mut told: Option<&mut Told<'_>>) -> Result<Cost> {
+    fn deliver(&mut self, event: Event, mut observer: Option<&mut DeliveryObserver<'_>>) -> Result<Cost> {
         let mut frame = DispatchFrame::from_body(self.encoding, event.name, body_of(&event, self.encoding))?;
         let begin = thread_cpu_ns();
         self.mode.prepare(&event, self.recipients.len(), &mut frame)?;
@@ -316,9 +316,9 @@ impl<'a> Crowd<'a> {
                     sample.wire.extend_from_slice(&self.out);
                     sample.sent.push((kept, seq, sample.wire.len()));
                 }
-                if let Some(told) = &mut told {
+                if let Some(observer) = &mut observer {
                     let raw_bytes = framed_bytes(frame.write_for(seq, Framing::None).len());
-                    told(&event, *conn, raw_bytes, framed_bytes(self.out.len()));
+                    observer(&event, *conn, raw_bytes, framed_bytes(self.out.len()));
                 }
             }
         }
@@ -337,7 +337,7 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    /// The next event of a node, whether anybody who has a connection receives it or not: its audience, and its cost.
+    /// The next event of a node, with or without connected recipients: its audience, and its cost.
     fn event_of_node(&mut self) -> Result<(usize, Cost)> {
         loop {
             let Some(event) = self.traffic.next() else { continue };

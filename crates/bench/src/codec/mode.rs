@@ -1,6 +1,6 @@
 //! Modes: the ways to write a connection's messages that are compared, each behind the same three calls.
 //!
-//! Owns        `Mode`, the list of all, and how what one wrote is read again by somebody else's decoder.
+//! Owns        `Mode`, the list of all, and the check of their output by independent decoders.
 //! To add one  implement `Mode`, and give it a line in `NAMES` and in `make`. A mode that is an arm of the codec needs
 //!             none: `zstd:level=9` is a mode too.
 

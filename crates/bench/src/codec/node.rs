@@ -35,7 +35,7 @@ pub struct SmallGuilds {
     pub bodies: u64,
     /// `codec.shared_history_bytes_max`.
     pub setting_bytes: u64,
-    /// Bodies that are kept, at most as many as the setting says, and the indexes.
+    /// Stored bodies, bounded by the setting, and the indexes.
     pub heap_bytes: u64,
     /// Growth of the process.
     pub resident_bytes: u64,
@@ -83,8 +83,8 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     let mut runs: BTreeMap<String, Vec<NodeCosts>> = BTreeMap::new();
     for _ in 0..args.runs {
         for name in &names {
-            let told = start(args, name, sessions, false)?;
-            runs.entry((*name).to_owned()).or_default().push(serde_json::from_value(told)?);
+            let measured = start(args, name, sessions, false)?;
+            runs.entry((*name).to_owned()).or_default().push(serde_json::from_value(measured)?);
         }
     }
     let result = NodeResult {
@@ -144,14 +144,14 @@ fn print(result: &NodeResult) {
         "mode", "audience", "events", "% sent", "bytes", "ratio", "CPU µs", "of it shared", "state KiB", "shared MiB",
     );
     for name in mode::in_order(result.modes.keys()) {
-        let told = &result.modes[name];
-        for (index, cost) in [&told.all].into_iter().chain(&told.by_audience).enumerate() {
+        let mode = &result.modes[name];
+        for (index, cost) in [&mode.all].into_iter().chain(&mode.by_audience).enumerate() {
             print!(
                 "{:<14} {:>11} {:>10} {:>8.2} {:>10.1} {:>8.2} {:>9.3} {:>12.3}",
                 if index == 0 { name } else { "" },
                 if index == 0 { "all".to_owned() } else { range(cost) },
                 cost.events,
-                100.0 * cost.deliveries as f64 / told.all.deliveries.max(1) as f64,
+                100.0 * cost.deliveries as f64 / mode.all.deliveries.max(1) as f64,
                 cost.bytes_per_delivery,
                 cost.raw_bytes_per_delivery / cost.bytes_per_delivery.max(1.0),
                 cost.cpu_us_per_delivery,
@@ -160,14 +160,14 @@ fn print(result: &NodeResult) {
             match index {
                 0 => println!(
                     " {:>10.1} {:>12.1}",
-                    told.state_bytes_per_connection as f64 / 1024.0,
-                    told.shared_bytes as f64 / f64::from(1 << 20),
+                    mode.state_bytes_per_connection as f64 / 1024.0,
+                    mode.shared_bytes as f64 / f64::from(1 << 20),
                 ),
                 _ => println!(),
             }
         }
-        if told.connections < told.sessions {
-            println!("{:<14} measured on {} of these sessions", "", told.connections);
+        if mode.connections < mode.sessions {
+            println!("{:<14} measured on {} of these sessions", "", mode.connections);
         }
     }
     for (format, classic, shared) in COMPARED {

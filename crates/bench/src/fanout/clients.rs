@@ -11,7 +11,7 @@ use serde_json::json;
 const OP_GUILD_SUBSCRIPTIONS_BULK: u64 = 37;
 /// Of a desktop client: docs/protocol/reference.md §8.1.
 const CAPABILITIES: u64 = 1_734_653;
-/// People whose profile somebody who looks at a guild has open, or talks to: their presence is followed.
+/// Members whose presence an active client follows: open profiles and conversations.
 const WATCHED: usize = 4;
 
 /// IDENTIFY of a member. The bench answers the check of the token itself, but a node limits IDENTIFYs per token.

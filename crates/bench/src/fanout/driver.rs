@@ -32,7 +32,7 @@ use std::{
 /// Nothing takes longer than this without a sign of progress; past it the bench fails instead of hanging.
 const STALL: Duration = Duration::from_secs(300);
 
-/// What clients asked for when they came is there by then, whatever the machine.
+/// By then the requests of new clients are answered, on any machine.
 const LATER: Duration = Duration::from_secs(3);
 
 /// What became of the events so far.
@@ -109,7 +109,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the threads and waits for the guild; nobody is there yet.
+    /// Starts the threads and waits for the guild, without sessions.
     pub fn set(args: FanoutArgs, people: People, partitions_count: usize) -> Result<Self> {
         let clock = SystemClock::default();
         let (reports_sender, reports) = mpsc::channel();
@@ -204,7 +204,7 @@ impl Driver {
                 Ok(Report::Loaded) => self.is_loaded = true,
                 Ok(Report::Entered(count)) => self.entered += count,
                 Ok(Report::Heartbeat) => self.heartbeats += 1,
-                Ok(Report::Said(said)) => self.workload.said(said),
+                Ok(Report::Posted(posted)) => self.workload.posted(posted),
                 Ok(Report::Delivered { event, at }) => self.events.deliver(event, at, partitions),
                 Ok(Report::Guild(report)) => self.guild_report = Some(report),
                 Ok(Report::Partition(report)) => self.partition_reports.push(report),

@@ -9,7 +9,7 @@
 use super::{
     Report,
     partition::{MemoryReport, ToPartitionThread},
-    workload::Said,
+    workload::Posted,
 };
 use crate::sched::thread_cpu;
 use anyhow::{Context, Result, bail};
@@ -24,9 +24,9 @@ use std::{
 
 /// To the guild's thread.
 pub enum ToGuildThread {
-    /// A backend asks for something; the number is that of the event. `author` is the member who acts.
+    /// A command of a backend; the number is that of the event. `author` is the member who acts.
     Command { event: usize, actor: Actor, command: Box<Command>, author: usize },
-    /// A relay says something.
+    /// A message of a relay.
     Relay(ToGuild),
     /// A job has finished, with the CPU time that it used.
     JobDone(JobDone, Duration),
@@ -34,7 +34,7 @@ pub enum ToGuildThread {
     Memory,
     /// Counting begins.
     Begin,
-    /// Counting ends: tell, and end.
+    /// Report the counts, and end.
     End,
 }
 
@@ -125,7 +125,7 @@ impl GuildThread {
                 match (&*command, outcome) {
                     (Command::CreateMessage(..), Outcome::Reply(Ok(Reply::Message(reply)))) => {
                         let (channel_id, message_id) = (reply.message.channel_id, reply.message.id);
-                        self.reports.send(Report::Said(Said { channel_id, message_id, author }))?;
+                        self.reports.send(Report::Posted(Posted { channel_id, message_id, author }))?;
                     }
                     (_, Outcome::Reply(Ok(_)) | Outcome::Later(_)) => {}
                     // It would be counted as an event that costs nothing.

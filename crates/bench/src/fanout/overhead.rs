@@ -48,7 +48,7 @@ pub fn measure(driver: &mut Driver, events: usize, extra: Extra) -> Result<Overh
         Extra::Accounts => driver.bill.cpu_ns(),
         Extra::Dark => driver.dark.cpu_ns(),
     };
-    let (first, thread_first_ns, begun) = (driver.mark()?, thread_ns(driver), Instant::now());
+    let (first, thread_first_ns, started) = (driver.mark()?, thread_ns(driver), Instant::now());
     for pair in 0..pairs {
         // The first of a pair is with accounts in one pair, and without in the next.
         let first = pair % 2 == 0;
@@ -67,7 +67,7 @@ pub fn measure(driver: &mut Driver, events: usize, extra: Extra) -> Result<Overh
     let [off_p99_ms, on_p99_ms] = latencies.map(p99);
     Ok(Overhead {
         thread_ratio: used_ns / cpu.as_nanos().max(1) as f64,
-        thread_permille: used_ns / begun.elapsed().as_nanos() as f64 * 1_000.0,
+        thread_permille: used_ns / started.elapsed().as_nanos() as f64 * 1_000.0,
         pairs,
         on_us: median(on),
         off_us: median(off),

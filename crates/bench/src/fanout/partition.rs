@@ -4,7 +4,7 @@
 //! Invariants  the partition is the node's own and is entered through the doors the node uses. A client here has always
 //!             room, heartbeats, and has read everything it was sent.
 //! Limits      `ENTERING_MAX` sessions of a partition are on their way into the guild at once.
-//! Not here    the kernel: nothing is sent. What clients say: `clients`.
+//! Not here    the kernel: nothing is sent. Payloads of clients: `clients`.
 
 use super::{Report, clients, guild::ToGuildThread};
 use crate::{
@@ -37,7 +37,7 @@ const TURN_MAX: Duration = Duration::from_millis(50);
 const TURN_MIN: Duration = Duration::from_millis(5);
 /// Sessions between two signs of progress.
 const PROGRESS: usize = 4096;
-/// Passive updates as clients see them: the capabilities of `clients` ask for this form.
+/// Event of passive updates in the form that the capabilities of `clients` select.
 pub const PASSIVE_UPDATES: &str = "PASSIVE_UPDATE_V2";
 /// Name of member list updates.
 pub const LIST_UPDATES: &str = "GUILD_MEMBER_LIST_UPDATE";
@@ -62,7 +62,7 @@ pub enum ToPartitionThread {
     Mark,
     /// Report memory by owner.
     Memory,
-    /// Counting ends: tell, and end.
+    /// Report the counts, and end.
     End,
 }
 
@@ -90,7 +90,7 @@ pub struct PartitionReport {
     pub bytes: u64,
     pub heartbeats: u64,
     pub heartbeats_cpu: Duration,
-    /// Of the timers that had passive sessions told.
+    /// Of the timers that sent passive updates.
     pub passive_updates_cpu: Duration,
     pub sessions: usize,
 }
@@ -122,7 +122,7 @@ pub struct PartitionThread {
     /// Events whose messages were all taken, but are not reported yet.
     done: Vec<usize>,
     counted: PartitionReport,
-    begun: Option<Begun>,
+    at_start: Option<CountersAtStart>,
     is_ended: bool,
 }
 
@@ -141,7 +141,7 @@ struct Heartbeats {
 
 /// Readings at the time when counting began.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct CountersAtStart {
     cpu: Duration,
     dispatches: u64,
     bytes: u64,
@@ -181,7 +181,7 @@ impl PartitionThread {
                 rng: Rng::new(0x5EE),
                 done: Vec::new(),
                 counted: PartitionReport::default(),
-                begun: None,
+                at_start: None,
                 is_ended: false,
             };
             while !thread.is_ended {
@@ -194,7 +194,7 @@ impl PartitionThread {
         }
     }
 
-    /// As `guildhall-net`'s loop: the guild's messages, what clients say, what is due.
+    /// As `guildhall-net`'s loop: messages of the guild, payloads of clients, timers.
     fn turn(&mut self) -> Result<()> {
         let first = self.wait(self.patience())?;
         self.take_guild_messages(first)?;
@@ -260,7 +260,7 @@ impl PartitionThread {
             ToPartitionThread::Begin => {
                 self.counted = PartitionReport::default();
                 let dispatches = self.partition.counters().dispatches_total;
-                self.begun = Some(Begun { cpu: thread_cpu(), dispatches, bytes: self.link.bytes });
+                self.at_start = Some(CountersAtStart { cpu: thread_cpu(), dispatches, bytes: self.link.bytes });
             }
             ToPartitionThread::Mark => {
                 let deliveries = self.partition.counters().dispatches_total;
@@ -275,11 +275,11 @@ impl PartitionThread {
                 self.ends.reports.send(Report::Memory(MemoryReport { held, took }))?;
             }
             ToPartitionThread::End => {
-                let begun = self.begun.context("counting ends that did not begin")?;
+                let at_start = self.at_start.context("counting ends that did not begin")?;
                 self.ends.reports.send(Report::Partition(PartitionReport {
-                    cpu: thread_cpu().saturating_sub(begun.cpu),
-                    deliveries: self.partition.counters().dispatches_total - begun.dispatches,
-                    bytes: self.link.bytes - begun.bytes,
+                    cpu: thread_cpu().saturating_sub(at_start.cpu),
+                    deliveries: self.partition.counters().dispatches_total - at_start.dispatches,
+                    bytes: self.link.bytes - at_start.bytes,
                     sessions: self.partition.sessions_count(),
                     ..std::mem::take(&mut self.counted)
                 }))?;
@@ -324,10 +324,10 @@ impl PartitionThread {
         }
     }
 
-    /// The oldest that waited is in the guild. Its client's first heartbeat says that it has READY; then it looks at
-    /// the guild, or does not.
+    /// The session that waited longest is in the guild. Its client's first heartbeat acknowledges READY; then the
+    /// session becomes active in the guild, or stays passive.
     fn has_entered(&mut self) -> Result<()> {
-        let key = self.entering.pop_front().context("somebody entered who did not ask to")?;
+        let key = self.entering.pop_front().context("a session entered without a request")?;
         self.conns.push(key);
         self.entered += 1;
         if self.entered == PROGRESS || self.entering.is_empty() && self.to_enter.is_empty() {

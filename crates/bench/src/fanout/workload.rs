@@ -54,8 +54,8 @@ pub enum Kind {
 }
 
 /// Per cent of each. There is no published workload that we know of, so this is what a busy public guild looks like to
-/// us: one message in three gets a reaction, every second message was typed long enough to show, those who are there
-/// come, go and change their game more often than anybody writes, and people join and leave all day.
+/// us: one message in three gets a reaction, every second message was typed long enough to show, presences
+/// change more often than members write, and members join and leave all day.
 pub const SHARES: [(Kind, u64); 11] = [
     (Kind::Message, 28),
     (Kind::Edit, 2),
@@ -70,7 +70,7 @@ pub const SHARES: [(Kind, u64); 11] = [
     (Kind::Leave, 4),
 ];
 
-/// The kind that `draw` of `0..100` stands for.
+/// The kind for `draw` of `0..100`.
 fn kind_of(draw: u64) -> Kind {
     let mut upto = 0;
     for (kind, share) in SHARES {
@@ -84,7 +84,7 @@ fn kind_of(draw: u64) -> Kind {
 
 /// A message of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Posted {
     pub channel_id: ChannelId,
     pub message_id: MessageId,
     /// Which member.
@@ -118,9 +118,9 @@ pub struct Workload {
     rng: Rng,
     people: People,
     count: usize,
-    /// Newest last; only of channels that everybody sees.
-    recent: VecDeque<Said>,
-    reacted: VecDeque<(Said, ReactionEmoji, usize)>,
+    /// Newest last; only of channels that all members may view.
+    recent: VecDeque<Posted>,
+    reacted: VecDeque<(Posted, ReactionEmoji, usize)>,
     /// Members with another presence than that of their session.
     busy: HashSet<usize>,
     /// Members with a presence and no session.
@@ -133,7 +133,7 @@ pub struct Workload {
 
 impl Workload {
     pub fn new(seed: u64, people: People) -> Self {
-        // Somebody must act even if nobody looks.
+        // Without active sessions, online members act.
         let active = if people.active == 0 { people.online } else { people.active };
         Self {
             rng: Rng::new(seed),
@@ -150,11 +150,11 @@ impl Workload {
     }
 
     /// A message of this workload exists now.
-    pub fn said(&mut self, said: Said) {
-        if said.channel_id == crowd::insiders_channel() {
+    pub fn posted(&mut self, posted: Posted) {
+        if posted.channel_id == crowd::insiders_channel() {
             return;
         }
-        keep(&mut self.recent, said, RECENT_MAX);
+        keep(&mut self.recent, posted, RECENT_MAX);
     }
 
     /// The next step.
@@ -218,46 +218,46 @@ impl Workload {
         }
         let mut channel_id = self.channel(who);
         if !self.recent.is_empty() && self.rng.chance(REPLIES) {
-            let said = self.earlier();
-            channel_id = said.channel_id;
-            new.reply_to = Some(ReplyTo { message_id: said.message_id, fail_if_not_exists: false });
+            let posted = self.earlier();
+            channel_id = posted.channel_id;
+            new.reply_to = Some(ReplyTo { message_id: posted.message_id, fail_if_not_exists: false });
         }
         (Actor::User(crowd::user_id(who)), Command::CreateMessage(channel_id, Box::new(new)), who)
     }
 
     fn edit(&mut self) -> (Actor, Command, usize) {
-        let said = self.earlier();
+        let posted = self.earlier();
         let content = format!("{} (edit {})", text::sentence(self.count), self.count);
         let patch = MessagePatch { content: Some(content), ..MessagePatch::default() };
-        let author = Actor::User(crowd::user_id(said.author));
-        (author, Command::EditMessage(said.channel_id, said.message_id, Box::new(patch)), said.author)
+        let author = Actor::User(crowd::user_id(posted.author));
+        (author, Command::EditMessage(posted.channel_id, posted.message_id, Box::new(patch)), posted.author)
     }
 
     fn reaction(&mut self, who: usize) -> Command {
         let emoji = EMOJI[self.below(EMOJI.len())];
         let emoji = ReactionEmoji { id: None, name: emoji.to_owned() };
-        let said = self.earlier();
-        keep(&mut self.reacted, (said, emoji.clone(), who), RECENT_MAX);
-        Command::AddReaction(said.channel_id, said.message_id, emoji)
+        let posted = self.earlier();
+        keep(&mut self.reacted, (posted, emoji.clone(), who), RECENT_MAX);
+        Command::AddReaction(posted.channel_id, posted.message_id, emoji)
     }
 
     fn unreaction(&mut self) -> (Actor, Command, usize) {
-        let (said, emoji, who) = self.reacted.pop_back().expect("it was looked at before");
+        let (posted, emoji, who) = self.reacted.pop_back().expect("it was looked at before");
         // A member who added the same reaction twice removes it once.
-        self.reacted.retain(|(of, with, by)| (of, with, by) != (&said, &emoji, &who));
+        self.reacted.retain(|(of, with, by)| (of, with, by) != (&posted, &emoji, &who));
         let user_id = crowd::user_id(who);
-        let command = Command::RemoveReaction(said.channel_id, said.message_id, emoji, user_id);
+        let command = Command::RemoveReaction(posted.channel_id, posted.message_id, emoji, user_id);
         (Actor::User(user_id), command, who)
     }
 
     /// One of the recent messages, newer ones more often.
-    fn earlier(&mut self) -> Said {
+    fn earlier(&mut self) -> Posted {
         let back = self.below(self.recent.len()) + 1;
         let back = self.below(back);
         self.recent[self.recent.len() - 1 - back]
     }
 
-    // ── what happens to anybody ──────────────────────────────────────────────────────────────────
+    // ── events of any member ─────────────────────────────────────────────────────────────────────
 
     fn presence(&mut self) -> Command {
         let absent = self.people.members - self.people.online;
@@ -278,7 +278,7 @@ impl Workload {
         Command::ShowPresence(crowd::user_id(who), presence)
     }
 
-    /// Somebody without a session comes or goes.
+    /// A member without a session goes online or offline.
     fn presence_elsewhere(&mut self, absent: usize) -> Command {
         let who = self.people.online + self.below(absent);
         let goes = self.elsewhere.len() == ELSEWHERE_MAX || self.elsewhere.contains(&who) || self.rng.chance(0.5);
@@ -394,7 +394,7 @@ mod tests {
             };
             if let (Kind::Message, Reply::Message(reply)) = (kind, reply) {
                 let message = &reply.message;
-                workload.said(Said { channel_id: message.channel_id, message_id: message.id, author });
+                workload.posted(Posted { channel_id: message.channel_id, message_id: message.id, author });
             }
             let outputs = std::iter::from_fn(|| guild.poll_output());
             silent += usize::from(outputs.filter(|output| matches!(output, Output::Relay(..))).count() == 0);

@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-/// Nobody's name begins like this, so that all are looked at.
+/// No member's name begins like this, so a search visits all.
 const NOBODY: &str = "zzz";
 
 /// One of the three.
@@ -44,10 +44,10 @@ pub struct BackgroundLoad {
 
 impl BackgroundLoad {
     fn start() -> Result<Self> {
-        let (told, done) = mpsc::channel();
+        let (done_sender, done) = mpsc::channel();
         let begin = |name: &str| -> Result<Sender<Work>> {
-            let ((work, inbox), told) = (mpsc::channel(), told.clone());
-            thread::Builder::new().name(name.to_owned()).spawn(move || run(&inbox, &told))?;
+            let ((work, inbox), done_sender) = (mpsc::channel(), done_sender.clone());
+            thread::Builder::new().name(name.to_owned()).spawn(move || run(&inbox, &done_sender))?;
             Ok(work)
         };
         Ok(Self { work: [begin("snapshot")?, begin("audience")?, begin("search")?], done })
@@ -58,7 +58,7 @@ impl BackgroundLoad {
     }
 }
 
-fn run(inbox: &Receiver<Work>, told: &Sender<Done>) {
+fn run(inbox: &Receiver<Work>, done_sender: &Sender<Done>) {
     while let Ok(work) = inbox.recv() {
         let done = match work {
             Work::Read(members) => {
@@ -69,7 +69,7 @@ fn run(inbox: &Receiver<Work>, told: &Sender<Done>) {
             }
             Work::Job(task, job) => Done::Job(task, job.run()),
         };
-        if told.send(done).is_err() {
+        if done_sender.send(done).is_err() {
             return;
         }
     }

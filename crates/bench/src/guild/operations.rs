@@ -189,7 +189,7 @@ fn messages(harness: &mut Harness) -> Result<()> {
     };
     harness.did(SYSTEM, &slow(SLOW_S as u16))?;
     harness.measure("create message, slow mode", Samples::Always, |harness, n| {
-        // Each once: staff would be exempt, and nobody may write twice.
+        // Each once: staff would be exempt, and others may not write twice.
         Ok(harness.say(n % harness.members, 1, sentence(n))?.0)
     })?;
     harness.measure("timer, 65,536 waits of slow mode are over", Samples::Seldom, |harness, n| {

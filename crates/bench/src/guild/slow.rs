@@ -18,7 +18,7 @@ const PRUNED: usize = 2_000;
 const BULK: usize = 20_000;
 /// In a voice channel that is deleted.
 const IN_VOICE: usize = 5_000;
-/// Members whose presence somebody watches.
+/// Members whose presence a session follows.
 const WATCHED: usize = 1_000;
 
 /// Times all of it.
@@ -146,7 +146,7 @@ fn make_voice_channel(harness: &mut Harness) -> Result<ChannelId> {
 
 const FIRST_RELAY: RelayId = RelayId::first(PartitionId(0));
 
-/// Rows 0 to 99 of the list that everybody is in.
+/// Rows 0 to 99 of the list with all members.
 fn watch(harness: &mut Harness, added: bool) -> Result<Duration> {
     let rows = Interval::from_ranges([[0, 99]]);
     let (added, removed) = if added { (rows, Vec::new()) } else { (Vec::new(), rows) };
@@ -155,7 +155,7 @@ fn watch(harness: &mut Harness, added: bool) -> Result<Duration> {
 }
 
 fn lists(harness: &mut Harness) -> Result<()> {
-    /// Longer than a list that nobody watches is kept.
+    /// Longer than an unwatched list is kept.
     const FORGOTTEN_MS: u64 = 60_000;
     let mut built = Vec::new();
     harness.measure("watch a member list, it is built", Samples::Seldom, |harness, _| {

@@ -45,13 +45,13 @@ const PLAIN: &str = "/?v=10&encoding=json";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Opens a socket and says nothing.
+    /// Opens a socket and sends nothing.
     Mute,
     /// The head of its request comes a byte at a time.
     SlowHead,
     /// The body of its REST request comes a byte at a time.
     SlowBody,
-    /// Is greeted and says nothing.
+    /// Receives HELLO and sends nothing.
     Silent,
     /// Its IDENTIFY comes a byte at a time.
     SlowFrame,
@@ -63,7 +63,7 @@ pub enum Kind {
     BadFrame,
     /// Sends messages that are none.
     BadPayload,
-    /// Commands before it has said who it is.
+    /// Commands before IDENTIFY.
     TooEarly,
     /// More heartbeats at once than a minute has messages.
     Flood,
@@ -71,9 +71,9 @@ pub enum Kind {
     Bomb,
     /// All of this kind identify as the same bot, twenty times a second.
     IdentifyStorm,
-    /// A token that nobody was given.
+    /// A token that was never minted.
     WrongToken,
-    /// Has a session, asks for a lot, and reads nothing.
+    /// Has a session, sends many requests, and reads nothing.
     NeverReads,
 }
 

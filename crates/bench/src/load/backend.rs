@@ -30,10 +30,10 @@ impl Http {
         Self { addr, authorization: format!("Bot {token}"), connection: None }
     }
 
-    /// Asks. An error means that nobody knows whether it was done.
+    /// Sends a request. After an error its effect is unknown.
     pub fn request(&mut self, method: &str, path: &str, body: &str) -> Result<(u16, Value)> {
         if method == "GET" {
-            // The server closes connections that were idle; asking again does no harm.
+            // The server closes idle connections; a GET can be repeated.
             if let done @ Ok(_) = self.try_request(method, path, body) {
                 return done;
             }
@@ -66,7 +66,7 @@ impl Http {
         Ok((head.status, serde_json::from_slice(&answer).unwrap_or(Value::Null)))
     }
 
-    /// Asks, and fails unless the answer is a good one.
+    /// Sends a request, and fails unless it succeeds.
     pub fn ask(&mut self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let (status, answer) = self.request(method, path, &body.to_string())?;
         ensure!((200..300).contains(&status), "{method} {path}: {status} {answer}");

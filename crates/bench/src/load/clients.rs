@@ -8,7 +8,7 @@
 
 use super::{
     curve::Curve,
-    fixture::{Account, GUILD, Said},
+    fixture::{Account, GUILD, SentMessage},
 };
 use crate::wire::{self, BUFFER_BYTES, End, Received, Wire};
 use anyhow::{Context as _, Result};
@@ -163,16 +163,16 @@ struct Shared {
 
 impl Clients {
     /// Connects all of them: the first to the first node, the second to the second, and so on in turn.
-    pub fn start(nodes: &[SocketAddr], accounts: Vec<Account>, begun: Instant) -> Self {
-        Self::start_in(nodes, accounts, &[Way::PLAIN], begun)
+    pub fn start(nodes: &[SocketAddr], accounts: Vec<Account>, started: Instant) -> Self {
+        Self::start_in(nodes, accounts, &[Way::PLAIN], started)
     }
 
     /// The same; the first connects in the first way, the second in the second, and so on in turn.
-    pub fn start_in(nodes: &[SocketAddr], accounts: Vec<Account>, ways: &[Way], begun: Instant) -> Self {
+    pub fn start_in(nodes: &[SocketAddr], accounts: Vec<Account>, ways: &[Way], started: Instant) -> Self {
         let shared = Arc::new(Shared::default());
         let (theirs, nodes, count) = (shared.clone(), nodes.to_vec(), accounts.len());
         let ways = ways.to_vec();
-        let thread = thread::spawn(move || Swarm::new(nodes, accounts, ways, begun, theirs)?.run());
+        let thread = thread::spawn(move || Swarm::new(nodes, accounts, ways, started, theirs)?.run());
         Self { shared, count, thread }
     }
 
@@ -282,7 +282,7 @@ struct Swarm {
     waiting: VecDeque<usize>,
     connecting: usize,
     report: Report,
-    begun: Instant,
+    started: Instant,
     shared: Arc<Shared>,
     rng: guildhall_stdx::Rng,
     buffer: Vec<u8>,
@@ -298,7 +298,7 @@ impl Swarm {
         nodes: Vec<SocketAddr>,
         accounts: Vec<Account>,
         ways: Vec<Way>,
-        begun: Instant,
+        started: Instant,
         shared: Arc<Shared>,
     ) -> Result<Self> {
         let count = accounts.len();
@@ -342,7 +342,7 @@ impl Swarm {
                 refused: Curve::new("refused (op 9)", STEP_MS),
                 ready: Curve::new("identified and ready", STEP_MS),
             },
-            begun,
+            started,
             shared,
             rng: guildhall_stdx::Rng::new(7),
             buffer: vec![0; BUFFER_BYTES],
@@ -505,16 +505,16 @@ impl Swarm {
                 let ready: Value = serde_json::from_str(body).unwrap_or_default();
                 let id = ready["session_id"].as_str().unwrap_or_default().to_owned();
                 self.clients[index].session = Some((id, payload.s.unwrap_or(0)));
-                self.report.ready.count(self.begun.elapsed());
+                self.report.ready.count(self.started.elapsed());
                 self.be_live(index, out);
             }
             (0, name) => self.take_dispatch(index, (payload.s.unwrap_or(0), name.unwrap_or_default()), body, out),
             (7, _) => {
-                self.report.asked.count(self.begun.elapsed());
+                self.report.asked.count(self.started.elapsed());
                 return ControlFlow::Break(BACK_MS);
             }
             (9, _) => {
-                self.report.refused.count(self.begun.elapsed());
+                self.report.refused.count(self.started.elapsed());
                 self.clients[index].session = None;
                 return ControlFlow::Break(INVALID_MS);
             }
@@ -567,7 +567,7 @@ impl Swarm {
         }
         match name {
             "RESUMED" => {
-                self.report.resumed.count(self.begun.elapsed());
+                self.report.resumed.count(self.started.elapsed());
                 self.be_live(index, out);
             }
             PUBLISHED => {
@@ -581,12 +581,12 @@ impl Swarm {
                 }
             }
             "MESSAGE_CREATE" => {
-                let Some(said) = Said::find(body) else { return };
-                let took_us = (self.begun.elapsed().as_micros() as u64).saturating_sub(said.said_us);
-                if self.report.latencies.len() <= said.phase {
-                    self.report.latencies.resize_with(said.phase + 1, Vec::new);
+                let Some(message) = SentMessage::find(body) else { return };
+                let took_us = (self.started.elapsed().as_micros() as u64).saturating_sub(message.said_us);
+                if self.report.latencies.len() <= message.phase {
+                    self.report.latencies.resize_with(message.phase + 1, Vec::new);
                 }
-                self.report.latencies[said.phase].push(took_us as f32 / 1000.0);
+                self.report.latencies[message.phase].push(took_us as f32 / 1000.0);
                 let client = &mut self.clients[index];
                 let now = Instant::now();
                 if let Some(before) = client.heard_at.replace(now)
@@ -595,12 +595,12 @@ impl Swarm {
                     client.silence = client.silence.max(now - before);
                 }
                 let last = client.heard.last().copied();
-                client.heard.push(said.number);
+                client.heard.push(message.number);
                 let node = client.node;
-                if last.is_some_and(|last| last >= said.number) {
-                    self.fault(|| format!("client {index} heard {} after {last:?}", said.number));
+                if last.is_some_and(|last| last >= message.number) {
+                    self.fault(|| format!("client {index} heard {} after {last:?}", message.number));
                 }
-                self.note_heard(node, said.number);
+                self.note_heard(node, message.number);
             }
             "GUILD_DELETE" if body.contains("\"unavailable\":true") => {
                 let client = &mut self.clients[index];
@@ -622,8 +622,8 @@ impl Swarm {
         let mut heard = self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let nodes = heard.entry(number).or_insert_with(|| vec![Heard::default(); self.nodes.len()]);
         nodes[node].count += 1;
-        nodes[node].last_us = self.begun.elapsed().as_micros() as u64;
-        // Only the last of a message can complete what somebody waits for.
+        nodes[node].last_us = self.started.elapsed().as_micros() as u64;
+        // Only the last client that receives a message can end a wait.
         if nodes.iter().map(|node| node.count).sum::<usize>() == self.clients.len() {
             self.shared.heard_more.notify_all();
         }
@@ -652,12 +652,12 @@ mod tests {
             let _ = swarm.take_payload(0, &json!({"op": 0, "s": seq, "t": name, "d": d}).to_string(), &mut Vec::new());
             swarm.report.faults
         };
-        let said = json!({"content": "p=0 n=1 t=0 and some words"});
-        assert_eq!(hear("MESSAGE_CREATE", &said), 0);
+        let message = json!({"content": "p=0 n=1 t=0 and some words"});
+        assert_eq!(hear("MESSAGE_CREATE", &message), 0);
         assert_eq!([0, 1].map(|n| hear(PUBLISHED, &json!({"n": n}))), [0, 0]);
-        assert_eq!(shared.published_heard.load(Ordering::Relaxed), 2, "what people say is something else");
+        assert_eq!(shared.published_heard.load(Ordering::Relaxed), 2, "messages of members do not count");
         assert_eq!(hear(PUBLISHED, &json!({"n": 3})), 1, "one was left out");
-        assert_eq!(hear("MESSAGE_CREATE", &said), 2, "said once, heard twice");
+        assert_eq!(hear("MESSAGE_CREATE", &message), 2, "sent once, received twice");
     }
 
     #[test]

@@ -52,7 +52,7 @@ struct DrainResult {
     drain_ms: u64,
     /// From there until the second is ready.
     restart_ms: u64,
-    /// From there until everybody is back.
+    /// From there until all clients are back.
     back_ms: u64,
     resumed: u64,
     refused: u64,
@@ -74,7 +74,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub fn start(addr: SocketAddr, token: &str, every: Duration, begun: Instant) -> Self {
+    pub fn start(addr: SocketAddr, token: &str, every: Duration, started: Instant) -> Self {
         let (stop, newest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let (is_over, acknowledged) = (stop.clone(), newest.clone());
         let mut speaker = Http::bot(addr, token);
@@ -82,8 +82,8 @@ impl Talk {
             let (mut number, mut next) = (0, Instant::now());
             while !is_over.load(Ordering::Relaxed) {
                 number += 1;
-                // One that was not acknowledged may be kept all the same: the history tells.
-                if say(&mut speaker, 0, number, begun.elapsed().as_micros() as u64).unwrap_or(false) {
+                // A message without acknowledgement may be stored all the same: the history shows it.
+                if say(&mut speaker, 0, number, started.elapsed().as_micros() as u64).unwrap_or(false) {
                     acknowledged.store(number, Ordering::Relaxed);
                 }
                 next += every;
@@ -109,10 +109,10 @@ pub fn run(args: DrainArgs) -> Result<()> {
     ensure!(connections > 0 && rate > 0, "all numbers start at 1");
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     let mut bed = TestBed::start(&settings, connections, |_, _| true)?;
-    let (addr, begun) = (bed.node.addr, bed.begun);
+    let (addr, started) = (bed.node.addr, bed.started);
     // Until its guild has let it in a session hears nothing.
     thread::sleep(TALK);
-    let talk = Talk::start(addr, &bed.speaker, Duration::from_secs(1) / rate, begun);
+    let talk = Talk::start(addr, &bed.speaker, Duration::from_secs(1) / rate, started);
     thread::sleep(TALK);
     let rss_before_bytes = bed.node.rss_bytes()?;
 
@@ -139,7 +139,7 @@ pub fn run(args: DrainArgs) -> Result<()> {
     let report = bed.clients.end()?;
     report.check_heard(&kept)?;
 
-    let since = |curve: &Curve| curve.since(signal.duration_since(begun));
+    let since = |curve: &Curve| curve.since(signal.duration_since(started));
     let (asked, resumed, refused) = (since(&report.asked), since(&report.resumed), since(&report.refused));
     let identified = since(&report.ready);
     let ms = |from: Instant, to: Instant| to.duration_since(from).as_millis() as u64;

@@ -61,15 +61,15 @@ pub fn say(speaker: &mut Http, phase: usize, number: u32, said_us: u64) -> Resul
     Ok(status == 200)
 }
 
-/// What `say` said, in a message as clients get it.
+/// Phase, number and time of a message of `say`, parsed from its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct SentMessage {
     pub phase: usize,
     pub number: u32,
     pub said_us: u64,
 }
 
-impl Said {
+impl SentMessage {
     pub fn find(body: &str) -> Option<Self> {
         let rest = &body[body.find("\"p=")? + 1..];
         let mut words = rest.split(' ');
@@ -91,7 +91,8 @@ pub fn history(speaker: &mut Http) -> Result<Vec<u32>> {
             return Ok(numbers);
         };
         before = format!("&before={}", oldest["id"].as_str().context("an id")?);
-        numbers.extend(page.iter().filter_map(|message| Said::find(&message.to_string())).map(|said| said.number));
+        numbers
+            .extend(page.iter().filter_map(|message| SentMessage::find(&message.to_string())).map(|sent| sent.number));
     }
 }
 
@@ -100,9 +101,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_found() {
-        let said = Said::find(r#"{"content":"p=1 n=42 t=123456 and some","id":"5"}"#);
-        assert_eq!(said, Some(Said { phase: 1, number: 42, said_us: 123_456 }));
-        assert_eq!(Said::find(r#"{"content":"hello"}"#), None);
+    fn numbers_are_parsed_from_the_content() {
+        let sent = SentMessage::find(r#"{"content":"p=1 n=42 t=123456 and some","id":"5"}"#);
+        assert_eq!(sent, Some(SentMessage { phase: 1, number: 42, said_us: 123_456 }));
+        assert_eq!(SentMessage::find(r#"{"content":"hello"}"#), None);
     }
 }

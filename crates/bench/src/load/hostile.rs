@@ -50,7 +50,7 @@ pub struct HostileArgs {
     /// Messages a second, each to every good client.
     #[arg(long, default_value_t = 10)]
     rate: u32,
-    /// Seconds of each phase. A slow body has thirty: with fewer than forty nobody sees it closed.
+    /// Seconds of each phase. A slow body has thirty: fewer than forty do not cover its close.
     #[arg(long, default_value_t = 40)]
     seconds: u64,
     /// Milliseconds after which a bad client that was closed is back.
@@ -187,7 +187,7 @@ impl Measured {
     }
 }
 
-/// Everybody heard everything from `first` to `last`, and nobody was disturbed.
+/// All good clients received every message from `first` to `last`, without closes or reconnects.
 fn check_good(report: &Report, first: u32, last: u32) -> Result<()> {
     ensure!(report.closes.is_empty(), "good clients were closed: {:?}", report.closes);
     let (asked, resumed) = (report.asked.sum(), report.resumed.sum());

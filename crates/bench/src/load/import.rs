@@ -82,7 +82,7 @@ struct ImportResult {
     publishing: Answers,
 }
 
-/// Somebody who uses the guild all the time.
+/// A caller that sends requests to the guild all the time.
 struct Asking {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<[Vec<f64>; 3]>>,
@@ -118,7 +118,7 @@ impl Asking {
 
     fn end(self) -> Result<Answers> {
         self.stop.store(true, Ordering::Relaxed);
-        let [command, read, durable] = self.thread.join().ok().context("the asking thread panicked")??;
+        let [command, read, durable] = self.thread.join().ok().context("the thread of requests panicked")??;
         let asked = command.len();
         Ok(Answers {
             command_ms: Spread::of(command),

@@ -3,8 +3,8 @@
 //! Owns        `guildhall-bench hostile`, `drain`, `takeover`, `import` and `cluster`, and their common parts: the
 //!             process (`node`), requests of the backend API (`backend`), clients that behave (`clients`), both
 //!             together (`test_bed`), and curves (`curve`).
-//! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told
-//!             twice. What depends on the machine is printed.
+//! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or
+//!             delivered twice. What depends on the machine is printed.
 
 mod attackers;
 mod backend;

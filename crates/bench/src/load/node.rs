@@ -1,4 +1,4 @@
-//! Node: a server process, and what the kernel's books say of it.
+//! Node: a server process, and the kernel's figures of it.
 //!
 //! Owns        the process, its data folder and its log; it ends when this is dropped.
 //! Limits      `START_TIMEOUT` to become ready.

@@ -170,10 +170,10 @@ fn stalled(settings: &[String], time: Duration) -> Result<Stalled> {
 fn speak(speaker: &mut Http, time: Duration) -> Result<Vec<f64>> {
     let (began, mut took) = (Instant::now(), Vec::new());
     while began.elapsed() < time {
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         ensure!(say(speaker, 0, took.len() as u32, 0)?, "a message was refused");
-        took.push(asked.elapsed().as_secs_f64() * 1_000.0);
-        thread::sleep(EVERY.saturating_sub(asked.elapsed()));
+        took.push(sent_at.elapsed().as_secs_f64() * 1_000.0);
+        thread::sleep(EVERY.saturating_sub(sent_at.elapsed()));
     }
     Ok(took)
 }
@@ -188,12 +188,12 @@ struct Crowd {
 impl Crowd {
     fn start(addr: SocketAddr, accounts: Vec<Account>) -> Self {
         let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (theirs, told) = (stop.clone(), open.clone());
+        let (theirs, counter) = (stop.clone(), open.clone());
         let thread = thread::spawn(move || {
             // Lowers the priority of this thread only: on a small machine the bench measures the work of the server,
             // not of the attackers.
             let _ = nice(NICE);
-            hold(addr, &accounts, &theirs, &told)
+            hold(addr, &accounts, &theirs, &counter)
         });
         Self { stop, open, thread }
     }

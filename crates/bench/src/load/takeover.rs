@@ -95,13 +95,13 @@ pub fn run(args: TakeoverArgs) -> Result<()> {
     let addr = bed.node.addr;
     // Until its guild has let it in a session hears nothing.
     thread::sleep(TALK);
-    let talk = Talk::start(addr, &bed.speaker, Duration::from_secs(1) / rate, bed.begun);
+    let talk = Talk::start(addr, &bed.speaker, Duration::from_secs(1) / rate, bed.started);
     thread::sleep(TALK);
     let rss_before_bytes = bed.node.rss_bytes()?;
     bed.clients.time_silences();
     let mut takeover_ms = Vec::new();
     for _ in 0..rounds {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut old = std::mem::replace(&mut bed.node, Node::take_over(bed.dir.path(), addr, &settings)?);
         let mut code = None;
         wait("the end of the process before", &bed.clients, || {
@@ -109,7 +109,7 @@ pub fn run(args: TakeoverArgs) -> Result<()> {
             Ok(code.is_some())
         })?;
         ensure!(code == Some(Some(0)), "the process before ended with {code:?}");
-        takeover_ms.push(begun.elapsed().as_millis() as u64);
+        takeover_ms.push(started.elapsed().as_millis() as u64);
         let newest = talk.newest.load(Ordering::Relaxed);
         bed.wait("a message by the next process", |clients| clients.heard_by_all() > newest)?;
         thread::sleep(TALK);

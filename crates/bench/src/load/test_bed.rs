@@ -29,7 +29,7 @@ pub struct TestBed {
     /// The token of the account that posts.
     pub speaker: String,
     /// The clients' time begins here.
-    pub begun: Instant,
+    pub started: Instant,
 }
 
 impl TestBed {
@@ -54,9 +54,9 @@ impl TestBed {
         let (clients, others): (Vec<_>, Vec<_>) =
             accounts.into_iter().enumerate().partition(|(index, account)| is_client(*index, account));
         let [accounts, others] = [clients, others].map(|of| of.into_iter().map(|(_, account)| account).collect());
-        let begun = Instant::now();
-        let clients = Clients::start_in(&[node.addr], accounts, ways, begun);
-        let bed = Self { dir, node, backend, clients, others, speaker, begun };
+        let started = Instant::now();
+        let clients = Clients::start_in(&[node.addr], accounts, ways, started);
+        let bed = Self { dir, node, backend, clients, others, speaker, started };
         bed.wait("READY for all", |clients| clients.ready_count() == clients.count())?;
         Ok(bed)
     }
@@ -68,7 +68,7 @@ impl TestBed {
 
     /// Since the beginning, in microseconds.
     pub fn now_us(&self) -> u64 {
-        self.begun.elapsed().as_micros() as u64
+        self.started.elapsed().as_micros() as u64
     }
 }
 

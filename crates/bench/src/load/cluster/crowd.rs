@@ -1,4 +1,4 @@
-//! Crowd role: the clients of a site, and the callers that post and ask there, in a process of its own.
+//! Crowd role: the clients of a site, and the callers of REST there, in a process of its own.
 //!
 //! Invariants  a message that is posted alone is heard by all before the next is posted.
 
@@ -52,22 +52,22 @@ struct Crowd {
     clients: Clients,
     count: usize,
     speaker: String,
-    begun: Instant,
+    started: Instant,
     /// Of the newest message.
     number: u32,
 }
 
-/// Connects all clients, in turn to each of the nodes, and does what the bench asks for.
+/// Connects all clients, in turn to each of the nodes, and runs the bench's commands.
 pub fn run(accounts: &Path, nodes: &[SocketAddr]) -> Result<()> {
     let (accounts, speaker) = read_accounts(accounts)?;
-    let (count, begun) = (accounts.len(), Instant::now());
+    let (count, started) = (accounts.len(), Instant::now());
     open_files::raise_limit_for(count as u32);
-    let clients = Clients::start(nodes, accounts, begun);
+    let clients = Clients::start(nodes, accounts, started);
     while clients.ready_count() < count {
-        ensure!(begun.elapsed() < PATIENCE && !clients.has_failed(), "{} are ready", clients.ready_count());
+        ensure!(started.elapsed() < PATIENCE && !clients.has_failed(), "{} are ready", clients.ready_count());
         thread::sleep(Duration::from_millis(20));
     }
-    let mut crowd = Crowd { clients, count, speaker, begun, number: 0 };
+    let mut crowd = Crowd { clients, count, speaker, started, number: 0 };
     crowd.wait_attached()?;
     tell(&json!({"connected": count}));
     serve(|command, args| match (command, args) {
@@ -100,7 +100,7 @@ impl Crowd {
     }
 
     fn now_us(&self) -> u64 {
-        self.begun.elapsed().as_micros() as u64
+        self.started.elapsed().as_micros() as u64
     }
 
     fn alone(&mut self, node: SocketAddr, messages: usize) -> Result<Value> {
@@ -151,17 +151,17 @@ impl Crowd {
     }
 }
 
-/// Requests of callers that each wait for an answer before they ask again.
+/// Requests of callers that each wait for an answer before the next request.
 fn call(token: &str, node: SocketAddr, callers: usize, time: Duration, path: &str, body: &str) -> Result<Value> {
     let began = Instant::now();
     let call = || {
         let mut http = Http::bot(node, token);
         let mut took_ms = Vec::new();
         while began.elapsed() < time {
-            let asked = Instant::now();
+            let sent = Instant::now();
             let (status, answer) = http.request("POST", path, body)?;
             ensure!((200..300).contains(&status), "{path}: {status} {answer}");
-            took_ms.push(asked.elapsed().as_secs_f64() * 1e3);
+            took_ms.push(sent.elapsed().as_secs_f64() * 1e3);
         }
         Ok(took_ms)
     };

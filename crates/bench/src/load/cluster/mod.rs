@@ -116,7 +116,7 @@ struct ClusterResult {
     kill: Option<Kill>,
 }
 
-/// A message to everybody, by site.
+/// A message to all clients, by site.
 #[derive(Debug, Serialize)]
 struct Fanout {
     deliveries: usize,
@@ -530,9 +530,9 @@ impl<'a> Arm<'a> {
 
     /// Each message is posted at the owner, after all have heard the one before.
     fn talk(&mut self, messages: usize) -> Result<()> {
-        let told = self.crowd.ask(&format!("alone {} {messages}", self.site.addrs()[self.owner]))?;
-        self.last_ms.extend(floats(&told["last_ms"]));
-        self.answer_ms.extend(floats(&told["answer_ms"]));
+        let reply = self.crowd.ask(&format!("alone {} {messages}", self.site.addrs()[self.owner]))?;
+        self.last_ms.extend(floats(&reply["last_ms"]));
+        self.answer_ms.extend(floats(&reply["answer_ms"]));
         Ok(())
     }
 
@@ -621,9 +621,9 @@ impl LinkPhase<'_> {
         let addr = self.site.addrs()[self.owner];
         let (busy, began) = (self.site.guild_busy(self.owner, GUILD)?, Instant::now());
         let every_us = 1_000_000 / self.args.rate;
-        let told = self.crowd.ask(&format!("stream {addr} {every_us} {}", time.as_millis()))?;
+        let reply = self.crowd.ask(&format!("stream {addr} {every_us} {}", time.as_millis()))?;
         let busy = self.site.guild_busy(self.owner, GUILD)?.saturating_sub(busy);
-        let (from, to) = (told["from"].as_u64().context("from")?, told["to"].as_u64().context("to")?);
+        let (from, to) = (reply["from"].as_u64().context("from")?, reply["to"].as_u64().context("to")?);
         let (there, elsewhere) = self.heard(from, to)?;
         Ok(Streamed {
             from,
@@ -637,8 +637,8 @@ impl LinkPhase<'_> {
 
     /// Deliveries of these messages on the slow node and on the others, in percent of all that are due.
     fn heard(&mut self, from: u64, to: u64) -> Result<(f64, f64)> {
-        let told = self.crowd.ask(&format!("heard {from} {to}"))?;
-        let counts = floats(&told["counts"]);
+        let reply = self.crowd.ask(&format!("heard {from} {to}"))?;
+        let counts = floats(&reply["counts"]);
         let nodes = self.site.addrs().len();
         // The clients are spread in turn.
         let clients_of = |node: usize| (self.args.sessions + nodes - 1 - node) / nodes;
@@ -668,7 +668,7 @@ impl LinkPhase<'_> {
 
     /// GUILD_DELETE and GUILD_CREATE so far, by node.
     fn outages(&mut self) -> Result<[Vec<u64>; 2]> {
-        let told = self.crowd.ask("outages")?;
-        Ok(["gone", "back"].map(|key| told[key].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()))
+        let reply = self.crowd.ask("outages")?;
+        Ok(["gone", "back"].map(|key| reply[key].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()))
     }
 }

@@ -28,7 +28,7 @@ const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
 /// A process that ends when this is dropped.
 struct Process {
     child: Child,
-    /// Asks it to end.
+    /// Signal that ends it in order.
     signal: Signal,
 }
 
@@ -165,13 +165,13 @@ impl Postgres {
         // A fast shutdown.
         let mut process = Process::start(&mut postgres, &log, Signal::INT)?;
         let is_ready = || {
-            let mut asked = Command::new(programs.join("psql"));
-            asked.args(["-h", "127.0.0.1", "-p", &addr.port().to_string(), "-U", "guildhall", "-c", "", "postgres"]);
-            asked.output().is_ok_and(|output| output.status.success())
+            let mut probe = Command::new(programs.join("psql"));
+            probe.args(["-h", "127.0.0.1", "-p", &addr.port().to_string(), "-U", "guildhall", "-c", "", "postgres"]);
+            probe.output().is_ok_and(|output| output.status.success())
         };
         process.wait_until("PostgreSQL", &log, is_ready)?;
-        let told = Command::new(programs.join("postgres")).arg("--version").output()?;
-        let version = String::from_utf8_lossy(&told.stdout).split_whitespace().nth(2).unwrap_or_default().to_owned();
+        let version = Command::new(programs.join("postgres")).arg("--version").output()?;
+        let version = String::from_utf8_lossy(&version.stdout).split_whitespace().nth(2).unwrap_or_default().to_owned();
         Ok(Self { process, programs, addr, version })
     }
 

@@ -144,7 +144,7 @@ impl Site {
                     return Ok(index);
                 }
             }
-            ensure!(Instant::now() < deadline, "nobody serves guild {guild_id}");
+            ensure!(Instant::now() < deadline, "no node serves guild {guild_id}");
             thread::sleep(POLL);
         }
     }
