@@ -171,7 +171,7 @@ fn copy_all(from: &Path, to: &Path, entries: &[Entry]) -> anyhow::Result<Summary
         let is_same = copied.as_ref().is_some_and(|(bytes, hash)| (*bytes, hash) == (entry.bytes, &entry.sha256));
         ensure!(
             is_same,
-            "{} is not what the manifest says: the backup is damaged or was changed. Take another one",
+            "{} differs from the manifest: the backup is damaged or was changed. Take another one",
             source.display()
         );
         summary.add(entry);
@@ -322,7 +322,7 @@ fn create_empty(dir: &Path) -> anyhow::Result<()> {
         dir.display()
     );
     private_dirs().create(dir).with_context(|| format!("{} cannot be created", dir.display()))?;
-    // It may have been there before, for everybody to read.
+    // It may have existed before, readable for all users of the machine.
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(dir, private)
         .with_context(|| format!("the access rights of {} cannot be changed", dir.display()))

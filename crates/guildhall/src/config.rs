@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn a_bound_that_holds_no_context() {
-        let told = problems("[codec]\n\ncontexts_bytes_max = 300_000\n");
+        let found = problems("[codec]\n\ncontexts_bytes_max = 300_000\n");
         let expected = "guildhall.toml:3: codec.contexts_bytes_max is 300000, less than one zstd context takes with \
                         these settings (712704): nothing would be compressed";
-        assert_eq!(told, [expected]);
+        assert_eq!(found, [expected]);
         // It depends on the other settings.
         let small = "[codec]\nzstd_window_log = 14\nzstd_hash_log = 12\nzstd_level = 1\ncontexts_bytes_max = 300_000\n";
         assert_eq!(problems(small), Vec::<String>::new());

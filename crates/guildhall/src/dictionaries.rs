@@ -111,7 +111,7 @@ fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
 /// When it cannot be written; then there is no file of that name.
 pub fn store(dir: &Path, encoding: Encoding, dictionary: &Dictionary) -> Result<PathBuf> {
     let path = dir.join(format!("{}.{}{SUFFIX}", dictionary.id(), encoding.name()));
-    // The node may run as somebody else.
+    // The node may run as another user.
     let permissions = fs::Permissions::from_mode(0o644);
     let file = tempfile::Builder::new().permissions(permissions).tempfile_in(dir);
     let mut file = file.with_context(|| format!("writing to {}", dir.display()))?;

@@ -37,7 +37,7 @@ pub enum Level {
     Wrong,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
@@ -121,7 +121,7 @@ async fn cluster(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Files that the configuration names, and who can read its secrets.
+/// Files that the configuration names, and readers of its secrets.
 fn configuration(loaded: &Loaded) -> Vec<Finding> {
     const WHAT: &str = "configuration";
     let mut findings: Vec<_> =

@@ -1,8 +1,8 @@
 //! Exposure: files with secrets that other users of this machine can read.
 //!
 //! Doors       `exposed`, for `serve`, `config check` and `doctor`: each prints one warning per file.
-//! Invariants  X1 a file is reported if its mode lets anybody read it but its owner. A group is no fault if the node
-//!             reads the file by it: the owner is another account, and the group one of the process. (test `x1_*`)
+//! Invariants  X1 a file is reported if its mode lets other users than its owner read it. A group is no fault if the
+//!             node reads the file by it: the owner is another account, and the group one of the process. (test `x1_*`)
 //! Not here    the data directory, which the node makes private itself: `guildhall_store`.
 
 use guildhall_settings::{Config, Loaded, Origin};

@@ -3,8 +3,8 @@
 //! Owns        `handover.ndjson` in the store's folder: a head, a line per partition, and the hash of all of it.
 //! Doors       `write` at the end of a drain; `take` at the start, before the node accepts connections.
 //! Invariants  F1 a file is used once: the node deletes it before it parses it. F2 a file that is truncated, changed,
-//!             of another version, too old or too large is not used, and the log says why; clients of its sessions
-//!             identify again (op 9). F3 only the node's user can read it, since it contains messages. (tests)
+//!             of another version, too old or too large is not used, and the log has the reason; clients of its
+//!             sessions identify again (op 9). F3 only the node's user can read it, since it contains messages. (tests)
 //! Limits      `server.handover_bytes_max` of bodies; maximum age: `limits.session_resume_ms`.
 //! Spec        docs/adr/0026.
 

@@ -349,7 +349,7 @@ impl InstalledDictionaries {
         }
     }
 
-    /// One of them.
+    /// The dictionary with this id.
     pub fn read(&self, id: &str) -> Option<DictionaryBody> {
         let id = id.parse().ok()?;
         let loaded = self.loaded();
@@ -398,7 +398,7 @@ impl InstalledDictionaries {
         self.read(&text).map(|body| (body, true)).ok_or(LabFault::Unavailable)
     }
 
-    /// Serves a dictionary to so many thousandths of the accounts, or withdraws it (None). None: there is no such
+    /// Serves a dictionary to `permille` thousandths of the accounts, or withdraws it (None). None: there is no such
     /// dictionary.
     ///
     /// # Errors
@@ -429,7 +429,7 @@ impl InstalledDictionaries {
         Ok(self.read(id))
     }
 
-    /// Forgets a dictionary that is not served. One of a folder is served again as its file says. False: there is no
+    /// Forgets a dictionary that is not served. One of a folder is served again from its file. False: there is no
     /// such dictionary.
     ///
     /// # Errors

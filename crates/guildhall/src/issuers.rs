@@ -21,17 +21,17 @@ const ANY_AUDIENCE: &str = "any";
 /// Required claims of other issuers' tokens.
 #[must_use]
 pub fn terms(auth: &AuthConfig) -> Terms {
-    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
+    let text = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
     Terms {
-        issuer: said(&auth.jwt_issuer),
-        audience: said(&auth.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
-        subject_claim: said(&auth.jwt_subject_claim),
+        issuer: text(&auth.jwt_issuer),
+        audience: text(&auth.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
+        subject_claim: text(&auth.jwt_subject_claim),
         subject_kind: match auth.jwt_subject_kind {
             SubjectIs::Id => SubjectKind::Id,
             SubjectIs::ExternalId => SubjectKind::ExternalId,
         },
-        username_claim: said(&auth.jwt_username_claim),
-        display_name_claim: said(&auth.jwt_display_name_claim),
+        username_claim: text(&auth.jwt_username_claim),
+        display_name_claim: text(&auth.jwt_display_name_claim),
     }
 }
 

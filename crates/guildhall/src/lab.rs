@@ -303,9 +303,9 @@ impl SpareWork for LabWork {
     fn step(&mut self) -> Result<bool, CodecError> {
         let recorded = lock(&self.recording).as_mut().is_some_and(|recording| recording.recorder.step());
         let written = lock(&self.dark).as_mut().is_some_and(|launch| {
-            let begun = thread_cpu_ns();
+            let started_ns = thread_cpu_ns();
             let is_written = launch.dark.step();
-            launch.cpu_ns += thread_cpu_ns().saturating_sub(begun);
+            launch.cpu_ns += thread_cpu_ns().saturating_sub(started_ns);
             is_written
         });
         Ok(recorded || written)

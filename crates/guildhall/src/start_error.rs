@@ -15,7 +15,7 @@ use std::{io, net::SocketAddr, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// More than one of the others.
-    #[error("{} things are wrong:{}", .0.len(), lines(.0))]
+    #[error("{} faults:{}", .0.len(), lines(.0))]
     Several(Vec<StartError>),
     /// The port is in use, or needs privileges.
     #[error("cannot listen on {listen}{}", listen_hint(source))]
@@ -167,7 +167,7 @@ fn listen_hint(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one (--listen)"
         }
-        io::ErrorKind::AddrNotAvailable => ": it is not this machine's; 0.0.0.0 stands for all of its addresses",
+        io::ErrorKind::AddrNotAvailable => ": it is not this machine's; 0.0.0.0 means all of its addresses",
         _ => "",
     }
 }

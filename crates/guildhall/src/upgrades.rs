@@ -125,12 +125,12 @@ fn decide(control: &mut UpgradeLoop, clock: &SystemClock, memory: Option<Memory>
 
 fn report(status: &UpgradeStatus, stats: &ContextStats) -> UpgradesReport {
     let (standing, explanation) = match status.decision.state {
-        BudgetState::Blind => ("blind", "Memory cannot be read, so nobody gets a larger context."),
+        BudgetState::Blind => ("blind", "Memory cannot be read, so no connection gets a larger context."),
         BudgetState::Room => ("room", "There is room: a share of new connections gets a larger context."),
         BudgetState::Full => ("full", "Larger contexts hold all that they may hold."),
         BudgetState::Tight => ("tight", "There is no room, or was none lately: new connections get small contexts."),
         BudgetState::Reclaiming => {
-            ("reclaiming", "Memory is short: the node asks clients with larger contexts to reconnect.")
+            ("reclaiming", "Memory is short: the node has clients with larger contexts reconnect.")
         }
     };
     UpgradesReport {

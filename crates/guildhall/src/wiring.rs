@@ -299,7 +299,7 @@ impl Gateway for PartitionGateway {
     }
 }
 
-/// Tells the gateway the client address of an upgrade.
+/// The client address of an upgrade, for the gateway.
 pub fn peers(trusted: Arc<[IpAddr]>) -> Peers {
     let proxies = trusted.clone();
     Peers { client_address: Arc::new(move |socket, headers| peer_of(socket, headers, &trusted)), proxies }
@@ -312,7 +312,7 @@ fn peer_of(socket: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
     peer_from(socket, Some(&way), trusted)
 }
 
-/// Tells REST the client address of a request; the headers of `trusted` proxies are believed.
+/// The client address of a request, for REST; the headers of `trusted` proxies are believed.
 pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     router.layer(middleware::map_request(move |mut request: Request| {
         let socket = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
@@ -324,7 +324,8 @@ pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     }))
 }
 
-/// Tells the listener whether a request had a valid token or key, and the access log its account and route.
+/// Notes of a response: for the listener, whether the request had a valid token or key; for the access log, its
+/// account and route.
 pub fn with_request_notes(router: Router, has_access_log: bool) -> Router {
     router.layer(middleware::map_response(move |mut response: Response| {
         if let Some(note) = RequestNote::take(&mut response) {

@@ -204,7 +204,7 @@ impl Routes<'_> {
     }
 }
 
-/// What `/readyz` says.
+/// The verdict of `/readyz`.
 fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<(), &'static str> {
     if !is_ready.load(Ordering::Acquire) {
         return Err("the node is starting or stopping");

@@ -14,7 +14,7 @@ const LISTEN_BACKLOG: u32 = 4096;
 
 /// Where clients reach the node.
 pub(super) struct Ports {
-    /// For sockets.
+    /// Places for sockets.
     pub places: Places,
     pub listener: TcpListener,
     /// With the actual port.
@@ -42,7 +42,7 @@ impl Ports {
         Ok(Listeners { listen, listener: of(listen, &self.listener)?, admin })
     }
 
-    /// Whether nothing says how other machines reach the node: it listens on every address.
+    /// Whether no setting has the address that other machines use: the node listens on every address.
     pub fn is_url_local(&self, config: &Config) -> bool {
         config.server.public_url.is_none() && self.local_addr.ip().is_unspecified()
     }

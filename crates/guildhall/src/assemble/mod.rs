@@ -70,7 +70,7 @@ const FILES_DIR: &str = "files";
 /// Interval of sweeps. The files of a deleted message cannot be read, and use disk space until the next one.
 const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 
-/// What a node consists of, before it serves anybody.
+/// Parts of a node that does not accept connections yet.
 struct Parts {
     ports: Ports,
     clock: SystemClock,
@@ -92,7 +92,7 @@ struct Shared {
     access: Option<Arc<AccessLog>>,
     /// Addresses whose `X-Forwarded-For` counts.
     trusted: Arc<[IpAddr]>,
-    /// What `/readyz` says, among other things.
+    /// One of the conditions of `/readyz`.
     ready: Arc<AtomicBool>,
 }
 

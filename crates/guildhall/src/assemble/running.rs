@@ -203,7 +203,7 @@ impl RunningNode {
     pub async fn end(self, failed: bool) -> anyhow::Result<()> {
         tracing::info!("stopping");
         let in_time = self.stop_and_leave(!failed).await;
-        anyhow::ensure!(!failed, "a part of the node failed; the log says which. Start it again");
+        anyhow::ensure!(!failed, "a part of the node failed; the log names it. Start it again");
         anyhow::ensure!(in_time, "some parts did not end in time; acknowledged writes are safe");
         Ok(())
     }
@@ -234,8 +234,8 @@ impl RunningNode {
         self.telemetry.access.iter().for_each(|access| access.reopen());
     }
 
-    /// Opens the socket for processes that take over. None: such a process cannot take over this node, and the log says
-    /// why.
+    /// Opens the socket for processes that take over. None: such a process cannot take over this node, and the log has
+    /// the reason.
     pub fn open_door(&self, dir: &Path) -> Option<(Door, mpsc::Receiver<Successor>)> {
         if self.node.membership().is_some() || self.stop.handover.bytes_max == 0 {
             return None;

@@ -68,7 +68,7 @@ pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &N
             return;
         }
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let ids: BTreeSet<UserId> = over.iter().flat_map(|over| over.sessions.iter().map(|kept| kept.user_id)).collect();
     let read = |user_id| async move {
         let read = node.user(user_id).await;
@@ -84,7 +84,7 @@ pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &N
     partitions.wait_for_restores(RESTORING_MAX).await;
     tracing::info!(
         sessions = taken,
-        ms = begun.elapsed().as_millis() as u64,
+        ms = started.elapsed().as_millis() as u64,
         "sessions were taken over from the previous process"
     );
 }

@@ -34,13 +34,13 @@ pub struct ClusterArgs {
 enum ClusterCommand {
     /// Print the nodes and this node's part
     #[command(visible_alias = "nodes")]
-    Status(Asked),
+    Status(QueriedNode),
     /// Print the node that serves a guild
     Guild {
         /// Id of the guild
         guild: GuildId,
         #[command(flatten)]
-        asked: Asked,
+        queried: QueriedNode,
     },
     /// Move a guild to another node, unnoticed by its clients
     Move {
@@ -49,19 +49,19 @@ enum ClusterCommand {
         /// Number or name of the node, as `status` prints them
         node: String,
         #[command(flatten)]
-        asked: Asked,
+        queried: QueriedNode,
     },
     /// Stop a node: others take over its guilds
     Drain {
         /// Number or name of the node, as `status` prints them
         node: String,
         #[command(flatten)]
-        asked: Asked,
+        queried: QueriedNode,
     },
 }
 
 #[derive(Args, Debug)]
-struct Asked {
+struct QueriedNode {
     #[command(flatten)]
     remote: Remote,
 }
@@ -191,7 +191,7 @@ impl Moved {
 
 pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> Result<(), Failure> {
     match args.command {
-        ClusterCommand::Status(Asked { remote }) => {
+        ClusterCommand::Status(QueriedNode { remote }) => {
             let asking = remote.asking(environment)?;
             let status: Status = asking.get("/v1/cluster").await?;
             say(&table(&status));
@@ -201,19 +201,19 @@ pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> 
                 say(&moves_text(&moves));
             }
         }
-        ClusterCommand::Guild { guild, asked: Asked { remote } } => {
+        ClusterCommand::Guild { guild, queried: QueriedNode { remote } } => {
             let owner: Owner = remote.asking(environment)?.get(&format!("/v1/cluster/guilds/{guild}")).await?;
             match owner.node {
                 Some(node) => say(&format!("node {node}\n")),
                 None => say("no node serves it now: the first who needs the guild has it served\n"),
             }
         }
-        ClusterCommand::Move { guild, node, asked: Asked { remote } } => {
+        ClusterCommand::Move { guild, node, queried: QueriedNode { remote } } => {
             let path = format!("/v1/cluster/guilds/{guild}/move");
             let moved: Moved = remote.asking(environment)?.send(&path, &serde_json::json!({ "node": node })).await?;
             say(&moved.text(guild, &node));
         }
-        ClusterCommand::Drain { node, asked: Asked { remote } } => {
+        ClusterCommand::Drain { node, queried: QueriedNode { remote } } => {
             remote.asking(environment)?.post(&format!("/v1/cluster/nodes/{}/drain", segment(&node))).await?;
             say(&format!("node {node} drains; `guildhall cluster status` shows when it has left\n"));
         }

@@ -27,13 +27,13 @@ secrets that other users of this machine can read, and never prints them.";
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ConfigArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<ConfigAction>,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ConfigAction {
     /// Check the configuration that `serve` would read, or one file alone
     Check {
         /// Check this file, without environment and flags
@@ -66,12 +66,12 @@ pub(super) fn run(args: ConfigArgs, environment: Vec<(String, String)>) -> Resul
             let sources = args.common.sources(environment, Vec::new(), true)?;
             say(&effective_toml(&load_config(&sources)?));
         }
-        Some(What::Default) => say(&default_toml()),
-        Some(What::Check { file: Some(file), .. }) => {
+        Some(ConfigAction::Default) => say(&default_toml()),
+        Some(ConfigAction::Check { file: Some(file), .. }) => {
             let read = read_file(Some(&file), &[]).map_err(|error| Failure::Usage(error.into()))?;
             check(&Sources { file: read, ..Sources::default() })?;
         }
-        Some(What::Check { file: None, common }) => check(&common.sources(environment, Vec::new(), true)?)?,
+        Some(ConfigAction::Check { file: None, common }) => check(&common.sources(environment, Vec::new(), true)?)?,
     }
     Ok(())
 }

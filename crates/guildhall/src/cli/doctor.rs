@@ -38,6 +38,6 @@ pub(super) async fn run(args: DoctorArgs, environment: Vec<(String, String)>) ->
     say(&text);
     match findings.iter().filter(|finding| finding.level == Level::Wrong).count() {
         0 => Ok(()),
-        count => Err(anyhow!("{count} of {} things are wrong", findings.len()).into()),
+        count => Err(anyhow!("{count} of {} checks failed", findings.len()).into()),
     }
 }

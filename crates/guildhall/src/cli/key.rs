@@ -31,13 +31,13 @@ same, with a key that has the scope `keys`.";
 #[derive(Args, Debug)]
 pub struct KeyArgs {
     #[command(subcommand)]
-    what: What,
+    what: KeyAction,
     #[command(flatten)]
     offline: OfflineArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum KeyAction {
     /// Create a key and print it once
     Create {
         /// Name of the key, shown in lists and in the audit log
@@ -81,15 +81,15 @@ fn parse_name(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let instead = "ask it (POST, GET, DELETE /v1/keys), or stop it first";
-    let need = if matches!(args.what, What::Create { .. }) { Need::Nothing } else { Need::Database };
+    let instead = "use its API (POST, GET, DELETE /v1/keys), or stop it first";
+    let need = if matches!(args.what, KeyAction::Create { .. }) { Need::Nothing } else { Need::Database };
     offline::run(args.offline, environment, (instead, need), async |node| execute(node, args.what).await).await
 }
 
 /// Executes the command, and returns the text for standard output.
-async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
+async fn execute(node: &Node, what: KeyAction) -> anyhow::Result<String> {
     match what {
-        What::Create { name, scopes, accounts } => {
+        KeyAction::Create { name, scopes, accounts } => {
             let scopes: Vec<Scope> = scopes.into_iter().flat_map(|scopes| scopes.0).collect();
             let (key, text) = match accounts.as_slice() {
                 [] => node.create_key(&name, &scopes).await?,
@@ -98,7 +98,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
             eprintln!("key {}", key.id.unwrap_or(0));
             Ok(text + "\n")
         }
-        What::List => {
+        KeyAction::List => {
             let keys = node.keys().await.context("the keys cannot be read")?;
             Ok(keys.iter().fold(String::new(), |mut text, key| {
                 let scopes = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",");
@@ -108,7 +108,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
                 text
             }))
         }
-        What::Revoke { id } => match node.revoke_key(id).await.context("the key cannot be revoked")? {
+        KeyAction::Revoke { id } => match node.revoke_key(id).await.context("the key cannot be revoked")? {
             true => Ok("revoked\n".to_owned()),
             false => bail!("there is no key {id}: `guildhall key list` shows those there are"),
         },

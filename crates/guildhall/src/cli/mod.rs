@@ -255,7 +255,7 @@ fn flags<'a>(given: impl IntoIterator<Item = (&'a str, &'a str, Option<String>)>
     given.into_iter().filter_map(|(name, setting, value)| Some(Flag::new(name, setting, value?))).collect()
 }
 
-/// Writes to standard output. A closed pipe is ignored, because its reader needs no more.
+/// Writes to standard output. A closed pipe is ignored, because its reader has ended.
 fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -95,7 +95,7 @@ pub(super) async fn run(args: PublishArgs, environment: &[(String, String)]) -> 
 
 fn verdict(count: u64, failed: u64) -> anyhow::Result<()> {
     if failed > 0 {
-        bail!("{failed} of {count} events were not published: their results say why");
+        bail!("{failed} of {count} events were not published: their results have the reasons");
     }
     Ok(())
 }

@@ -65,7 +65,7 @@ pub struct ServeArgs {
 pub(super) fn need_no_demo(config: &Config) -> Result<(), Failure> {
     if config.server.chat == ChatMode::Demo {
         return Err(Failure::Usage(anyhow!(
-            "server.chat = \"demo\" gives everybody an account, which `guildhall demo` alone does: set it to \"on\" or \"off\""
+            "server.chat = \"demo\" makes accounts for visitors, which `guildhall demo` alone does: set it to \"on\" or \"off\""
         )));
     }
     Ok(())
@@ -143,7 +143,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reloads the configuration when told to, until the node is to stop. Returns whether a part of it has failed.
+/// Reloads the configuration on request, until the node is to stop. Returns whether a part of it has failed.
 pub(super) async fn run_until(
     stop: impl Future<Output = ()>,
     running: &mut RunningNode,

@@ -42,11 +42,11 @@ const IN_USE_WAIT_MS: u32 = 1_000;
 #[derive(Args, Debug)]
 pub struct StoreArgs {
     #[command(subcommand)]
-    what: What,
+    what: StoreAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum StoreAction {
     /// Copy an SQLite database into an empty PostgreSQL database
     Copy {
         /// Database to copy: sqlite:DIR [default: sqlite: and store.dir]
@@ -61,7 +61,7 @@ enum What {
 }
 
 pub(super) async fn run(args: StoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let What::Copy { from, to, common } = args.what;
+    let StoreAction::Copy { from, to, common } = args.what;
     let Config { store, uploads, .. } = load_config(&common.sources(environment, Vec::new(), true)?)?.config;
     let from = parse("--from", from)?.unwrap_or_else(|| StoreUrl::sqlite(&store.dir));
     let usage = |problem: &str| Err(Failure::Usage(anyhow!("{problem}")));

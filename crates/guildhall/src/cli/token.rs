@@ -36,13 +36,13 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=32;
 #[derive(Args, Debug)]
 pub struct TokenArgs {
     #[command(subcommand)]
-    what: What,
+    what: TokenAction,
     #[command(flatten)]
     offline: OfflineArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TokenAction {
     /// Mint a token for a bot
     Bot {
         #[command(flatten)]
@@ -90,18 +90,18 @@ fn parse_ttl(text: &str) -> Result<u64, String> {
 const TTL_S_MAX: u64 = 36_500 * 86_400;
 
 pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let instead = "ask it (POST /v1/users/{id}/tokens, POST /v1/tokens/revoke, with a key that has the scope `tokens`), or stop it first";
+    let instead = "use its API (POST /v1/users/{id}/tokens, POST /v1/tokens/revoke, with a key that has the scope `tokens`), or stop it first";
     let need = match &args.what {
-        What::Bot { whose, .. } | What::User { whose, .. } if whose.new.is_some() => Need::Nothing,
+        TokenAction::Bot { whose, .. } | TokenAction::User { whose, .. } if whose.new.is_some() => Need::Nothing,
         _ => Need::Database,
     };
     offline::run(args.offline, environment, (instead, need), async |node| execute(node, args.what).await).await
 }
 
 /// Executes the command, and returns the text for standard output.
-async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
+async fn execute(node: &Node, what: TokenAction) -> anyhow::Result<String> {
     match what {
-        What::Bot { whose, unprivileged } => {
+        TokenAction::Bot { whose, unprivileged } => {
             let user = account(node, whose, |user| {
                 user.bot = true;
                 user.application_flags = if unprivileged { 0 } else { User::APPLICATION_PRIVILEGED };
@@ -112,14 +112,14 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
             }
             Ok(node.mint_bot_token(user.id).await.context("the token cannot be stored")? + "\n")
         }
-        What::User { whose, ttl } => {
+        TokenAction::User { whose, ttl } => {
             let user = account(node, whose, |_| ()).await?;
             if user.bot {
                 bail!("account {} is a bot: use `guildhall token bot`", user.id);
             }
             Ok(node.mint_user_token(user.id, ttl).await.context("the token cannot be made")? + "\n")
         }
-        What::Revoke => {
+        TokenAction::Revoke => {
             let mut token = String::new();
             std::io::stdin()
                 .take(INPUT_BYTES_MAX)

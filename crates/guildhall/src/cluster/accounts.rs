@@ -48,11 +48,11 @@ enum Question {
 
 impl PeerQuestion for Question {
     const KIND: &'static str = "accounts";
-    type Answer = Told;
+    type Answer = AccountAnswer;
 }
 
 #[derive(Serialize, Deserialize)]
-enum Told {
+enum AccountAnswer {
     Admitted(Used),
     Refused(OverLimit),
     /// The home cannot decide.
@@ -112,12 +112,12 @@ impl ClusterAccounts {
         let request = IdentifyRequest { user_id: user.id, is_bot: user.bot, shard_id, usage };
         let question = Question::Admit { of: self.membership.reporter(), stamp: reserved.stamp, request };
         match self.ask_home(user.id, question).await {
-            Some(Told::Refused(limit)) => Err(match limit {
+            Some(AccountAnswer::Refused(limit)) => Err(match limit {
                 OverLimit::Sessions => IdentifyFault::Sessions,
                 OverLimit::BotRate => IdentifyFault::BotRate,
                 OverLimit::BotDay => IdentifyFault::BotDay,
             }),
-            Some(Told::Admitted(used)) => {
+            Some(AccountAnswer::Admitted(used)) => {
                 if user.bot {
                     self.gate.align_day(self.clock.now(), user.id, used.day_left_ms);
                 }
@@ -134,17 +134,17 @@ impl ClusterAccounts {
     /// IDENTIFYs of a bot today on all nodes. None: its home does not answer.
     pub async fn used(&self, user_id: UserId) -> Option<Used> {
         match self.ask_home(user_id, Question::Used(user_id)).await? {
-            Told::Used(used) => Some(used),
+            AccountAnswer::Used(used) => Some(used),
             _ => None,
         }
     }
 
-    async fn ask_home(&self, user_id: UserId, question: Question) -> Option<Told> {
+    async fn ask_home(&self, user_id: UserId, question: Question) -> Option<AccountAnswer> {
         let home = self.membership.home_of(user_id.get())?;
         self.ask(home, question).await
     }
 
-    async fn ask(&self, home: NodeNumber, question: Question) -> Option<Told> {
+    async fn ask(&self, home: NodeNumber, question: Question) -> Option<AccountAnswer> {
         if home == self.membership.number() {
             return Some(self.answer(question));
         }
@@ -152,17 +152,17 @@ impl ClusterAccounts {
             return None;
         }
         let patience = Duration::from_millis(HOME_MS_MAX);
-        let told = self.membership.ask_within(home, &question, patience).await;
-        if told.is_none() && self.silent().insert(home, self.now().after_ms(SILENT_MS)).is_none() {
+        let answer = self.membership.ask_within(home, &question, patience).await;
+        if answer.is_none() && self.silent().insert(home, self.now().after_ms(SILENT_MS)).is_none() {
             tracing::warn!(
                 node = home.0,
                 "the home of accounts does not answer: each node counts for itself meanwhile"
             );
         }
-        if told.is_some() {
+        if answer.is_some() {
             self.silent().remove(&home);
         }
-        told
+        answer
     }
 
     fn silent(&self) -> MutexGuard<'_, BTreeMap<NodeNumber, Instant>> {
@@ -170,7 +170,7 @@ impl ClusterAccounts {
     }
 
     /// Answers a question as the home of its account.
-    fn answer(&self, question: Question) -> Told {
+    fn answer(&self, question: Question) -> AccountAnswer {
         let now = self.now();
         match question {
             Question::Admit { of, stamp, request } => {
@@ -183,9 +183,9 @@ impl ClusterAccounts {
                 let living = self.living();
                 let living = |node: NodeNumber| node == of.node || living.contains(&node);
                 match self.ledger().admit((now, &living), (of, stamp), &request, &limits) {
-                    Some(Ok(used)) => Told::Admitted(used),
-                    Some(Err(limit)) => Told::Refused(limit),
-                    None => Told::Undecided,
+                    Some(Ok(used)) => AccountAnswer::Admitted(used),
+                    Some(Err(limit)) => AccountAnswer::Refused(limit),
+                    None => AccountAnswer::Undecided,
                 }
             }
             Question::Report { of, stamp, sessions, bots } => {
@@ -197,13 +197,13 @@ impl ClusterAccounts {
                 for (user_id, usage) in bots {
                     ledger.report(now, (of, stamp), user_id, &usage);
                 }
-                Told::Noted
+                AccountAnswer::Noted
             }
             Question::EndRound { of, begun } => {
                 self.ledger().end_round(now, of, begun);
-                Told::Noted
+                AccountAnswer::Noted
             }
-            Question::Used(user_id) => Told::Used(self.ledger().used(now, user_id)),
+            Question::Used(user_id) => AccountAnswer::Used(self.ledger().used(now, user_id)),
         }
     }
 

@@ -190,7 +190,7 @@ impl Departures {
     /// Sends all sessions without a connection to active nodes, until `deadline`. Returns those that no node took;
     /// sessions that were not sent are still in their partitions.
     pub async fn send_away(self: &Arc<Self>, deadline: std::time::Instant) -> Vec<HandOver> {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let mut sending = JoinSet::new();
         for partition in 0..self.partitions.count() as u16 {
             let partition = PartitionId(partition);
@@ -215,7 +215,7 @@ impl Departures {
             moved.away += taken as u64;
             moved.failed += lost as u64;
         });
-        tracing::info!(taken, kept, lost, ms = begun.elapsed().as_millis() as u64, "sessions went to other nodes");
+        tracing::info!(taken, kept, lost, ms = started.elapsed().as_millis() as u64, "sessions went to other nodes");
         back
     }
 

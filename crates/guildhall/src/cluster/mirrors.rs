@@ -173,7 +173,7 @@ pub struct SessionMirrors {
     giving: tokio::sync::Mutex<()>,
     /// The lapses of the lease after which W2 holds again.
     settled: watch::Sender<u64>,
-    /// A report has arrived: before the first one no partition has a mirror to look after.
+    /// A report has arrived: before the first one no partition has mirrors.
     has_reports: AtomicBool,
 }
 
@@ -288,12 +288,12 @@ impl SessionMirrors {
 
     /// Sends the question to all other nodes. A node of an earlier version does not answer, and has given nothing away.
     async fn ask_each(self: &Arc<Self>, question: &Returned, ms_max: u64) -> Vec<(NodeNumber, GivenAway)> {
-        let mut asked = tokio::task::JoinSet::new();
+        let mut requests = tokio::task::JoinSet::new();
         for number in self.membership.numbers() {
             let (mirrors, question) = (self.clone(), question.clone());
-            asked.spawn(async move { Some((number, mirrors.ask_one(number, &question, ms_max).await?)) });
+            requests.spawn(async move { Some((number, mirrors.ask_one(number, &question, ms_max).await?)) });
         }
-        asked.join_all().await.into_iter().flatten().collect()
+        requests.join_all().await.into_iter().flatten().collect()
     }
 
     async fn ask_one(&self, number: NodeNumber, question: &Returned, ms_max: u64) -> Option<GivenAway> {

@@ -379,13 +379,13 @@ impl SessionMoves {
             others.retain(|number| *number != named);
         }
         // It moved before, or its node is gone: any node may have it, and one at most.
-        let mut asked = tokio::task::JoinSet::new();
+        let mut claims = tokio::task::JoinSet::new();
         for number in others {
             let (moves, question) = (self.clone(), question.clone());
-            asked.spawn(async move { (number, moves.claim_from(number, &question).await) });
+            claims.spawn(async move { (number, moves.claim_from(number, &question).await) });
         }
         let mut fault = ResumeFault::Unknown;
-        while let Some(answer) = asked.join_next().await {
+        while let Some(answer) = claims.join_next().await {
             match answer {
                 Ok((_, Ok(Claimed::Session(place)))) => return Ok(Found::Session(place)),
                 Ok((number, Ok(Claimed::Mirror(seq)))) => mirrors.push((number, seq)),
@@ -500,8 +500,8 @@ pub(super) async fn ask_until<Q: PeerQuestion>(
     deadline: std::time::Instant,
 ) -> Option<Q::Answer> {
     loop {
-        let asked = std::time::Instant::now();
-        let left = deadline.saturating_duration_since(asked).min(patience);
+        let now = std::time::Instant::now();
+        let left = deadline.saturating_duration_since(now).min(patience);
         if left.is_zero() || !membership.numbers().contains(&to) {
             return None;
         }

@@ -40,7 +40,7 @@ enum Question {
 
 impl PeerQuestion for Question {
     const KIND: &'static str = "sessions";
-    type Answer = Told;
+    type Answer = SessionsAnswer;
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ enum ClosedOnes {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Told {
+enum SessionsAnswer {
     Page { sessions: Vec<Session>, next: Option<(u16, u32)> },
     Closed(u64),
 }
@@ -213,7 +213,7 @@ async fn page_of(gateway: &PartitionGateway, own: NodeNumber, from: SessionPlace
     }
 }
 
-async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question) -> Told {
+async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question) -> SessionsAnswer {
     let global = |(partition, view): SessionInfo| {
         let partition = PartitionId::of_node(own.0, PartitionId(partition).index() as u8).0;
         Session::from((partition, view))
@@ -221,18 +221,18 @@ async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question)
     match question {
         Question::Page { from: (partition, slot), limit } => {
             let page = page_of(gateway, own, SessionPlace { partition, slot }, limit).await;
-            Told::Page {
+            SessionsAnswer::Page {
                 sessions: page.sessions.into_iter().map(Session::from).collect(),
                 next: page.next.map(|next| (next.partition, next.slot)),
             }
         }
         Question::OfUser(user_id) => {
             let sessions = gateway.of_user(user_id).await;
-            Told::Page { sessions: sessions.into_iter().map(global).collect(), next: None }
+            SessionsAnswer::Page { sessions: sessions.into_iter().map(global).collect(), next: None }
         }
         Question::Session(id) => {
             let session = gateway.session(&id).await;
-            Told::Page { sessions: session.into_iter().map(global).collect(), next: None }
+            SessionsAnswer::Page { sessions: session.into_iter().map(global).collect(), next: None }
         }
         Question::Close { whose, code } => {
             let whose = match whose {
@@ -240,7 +240,7 @@ async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question)
                 ClosedOnes::User(user_id) => Whose::User(user_id),
                 ClosedOnes::Token(user_id, token) => Whose::Token(user_id, token),
             };
-            Told::Closed(gateway.close(whose, close_code(code)).await)
+            SessionsAnswer::Closed(gateway.close(whose, close_code(code)).await)
         }
     }
 }
@@ -257,7 +257,7 @@ impl Gateway for ClusterGateway {
         } else {
             let question = Question::Page { from: (from.partition, from.slot), limit };
             match self.membership.ask(NodeNumber(node), &question).await {
-                Some(Told::Page { sessions, next }) => SessionsPage {
+                Some(SessionsAnswer::Page { sessions, next }) => SessionsPage {
                     sessions: sessions.into_iter().map(SessionInfo::from).collect(),
                     next: next.map(|(partition, slot)| SessionPlace { partition, slot }),
                 },
@@ -270,8 +270,8 @@ impl Gateway for ClusterGateway {
 
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo> {
         let mut all = self.local.of_user(user_id).await;
-        for (_, told) in self.membership.ask_all(&Question::OfUser(user_id)).await {
-            if let Told::Page { sessions, .. } = told {
+        for (_, answer) in self.membership.ask_all(&Question::OfUser(user_id)).await {
+            if let SessionsAnswer::Page { sessions, .. } = answer {
                 all.extend(sessions.into_iter().map(SessionInfo::from));
             }
         }
@@ -284,9 +284,9 @@ impl Gateway for ClusterGateway {
             return Some(here);
         }
         let question = Question::Session(id.to_owned());
-        let first = |told| match told {
-            Told::Page { sessions, .. } => sessions.into_iter().next().map(SessionInfo::from),
-            Told::Closed(_) => None,
+        let first = |answer| match answer {
+            SessionsAnswer::Page { sessions, .. } => sessions.into_iter().next().map(SessionInfo::from),
+            SessionsAnswer::Closed(_) => None,
         };
         if named != self.membership.number()
             && let Some(there) = self.membership.ask(named, &question).await.and_then(first)
@@ -294,7 +294,7 @@ impl Gateway for ClusterGateway {
             return Some(there);
         }
         // It may have moved.
-        self.membership.ask_all(&question).await.into_iter().find_map(|(_, told)| first(told))
+        self.membership.ask_all(&question).await.into_iter().find_map(|(_, answer)| first(answer))
     }
 
     async fn close(&self, whose: Whose, code: CloseCode) -> u64 {
@@ -303,7 +303,7 @@ impl Gateway for ClusterGateway {
                 let Some(named) = session_partition(id).map(|partition| NodeNumber(partition.node())) else { return 0 };
                 let there = ClosedOnes::Session((**id).to_owned());
                 let question = Question::Close { whose: there.clone(), code: code.code() };
-                let closed = |told| if let Told::Closed(count) = told { count } else { 0 };
+                let closed = |answer| if let SessionsAnswer::Closed(count) = answer { count } else { 0 };
                 let count = match named == self.membership.number() {
                     true => self.local.close(whose.clone(), code).await,
                     false => self.membership.ask(named, &question).await.map_or(0, closed),
@@ -320,8 +320,8 @@ impl Gateway for ClusterGateway {
         let question = Question::Close { whose: elsewhere, code: code.code() };
         let mut count = self.local.close(whose, code).await;
         // Every node that lives has closed them when this returns.
-        for (_, told) in self.membership.tell_all(&question).await {
-            if let Told::Closed(closed) = told {
+        for (_, answer) in self.membership.tell_all(&question).await {
+            if let SessionsAnswer::Closed(closed) = answer {
                 count += closed;
             }
         }

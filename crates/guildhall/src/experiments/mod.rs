@@ -47,7 +47,7 @@ use tokio::{
     time::Instant,
 };
 
-/// The record.
+/// Kind and id of the record.
 const KIND: &str = "experiments";
 const RECORD: &[u8] = b"all";
 const CHANGES_TRIED_MAX: usize = 16;

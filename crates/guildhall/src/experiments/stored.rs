@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Memory of one connection's context.
 const ARM_BYTES_MAX: u64 = 16 << 20;
 
-/// The record.
+/// The record of all experiments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Document {

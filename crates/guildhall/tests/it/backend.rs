@@ -107,9 +107,9 @@ impl Backend {
 pub struct Stream {
     stream: TcpStream,
     is_open: bool,
-    /// What was received and is not taken apart yet.
+    /// Received bytes that are not parsed yet.
     bytes: VecDeque<u8>,
-    /// What the chunks so far have of the next line.
+    /// The beginning of the next line.
     rest: Vec<u8>,
 }
 
@@ -144,7 +144,7 @@ impl Stream {
         String::from_utf8(line).unwrap().trim_end().to_owned()
     }
 
-    /// The next line of the answer; none at its end. Empty lines, which say that nothing happens, do not prolong it.
+    /// The next line of the answer; none at its end. Empty lines, the stream's keep-alive, do not prolong it.
     #[track_caller]
     pub fn next(&mut self) -> Option<Value> {
         self.next_by(&Wait::new("a line of the answer"))
@@ -215,7 +215,7 @@ pub fn client(demo: &Demo, token: &str, query: &str, intents: u32) -> (Client, V
 }
 
 #[test]
-fn keys_say_what_they_may() {
+fn a_key_reports_its_scopes() {
     let dir = tempfile::tempdir().unwrap();
     let demo = demo(&dir);
     let none = Http::new(demo.addr, "").get("/v1/guilds").unwrap();
@@ -412,7 +412,7 @@ fn events_reach_whom_they_are_for() {
     let replayed: Vec<Value> = replayed.filter(|name| name != "GUILD_MEMBER_UPDATE").collect();
     assert_eq!(replayed, ["MISSED", "MISSED_TOO"]);
 
-    // What cannot be published says why.
+    // A refusal names the field and the reason.
     let refused = |backend: &mut Backend, event: Value, status: u16, field: &str| {
         let body = backend.request("POST", "/publish", Some(event), status);
         assert!(field.is_empty() || body["errors"][0]["field"] == field, "{field}: {body}");
@@ -433,7 +433,7 @@ fn events_reach_whom_they_are_for() {
 }
 
 #[test]
-fn events_reach_who_is_in_a_direct_message() {
+fn events_reach_the_recipients_of_a_direct_message() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);
     let [ana, bob, bot] = [ANA, BOB, BOT].map(|id| backend.token(id));
@@ -448,7 +448,7 @@ fn events_reach_who_is_in_a_direct_message() {
     let event = |t: &str| json!({"t": t, "d": {"content": "hi"}, "audience": {"channel": direct}});
     assert_eq!(backend.publish(event("CALLING"))["reached"], 2);
     assert_eq!(backend.publish(event("MESSAGE_CREATE"))["reached"], 2);
-    assert_eq!(backend.publish(event("TYPING_START"))["reached"], 1, "the bot did not ask for it");
+    assert_eq!(backend.publish(event("TYPING_START"))["reached"], 1, "the bot lacks the intent");
     for client in [&mut bob, &mut helper] {
         client.await_payload(0, Some("CALLING"));
         assert_eq!(client.await_payload(0, Some("MESSAGE_CREATE"))["d"]["content"], "hi");
@@ -551,15 +551,15 @@ fn members_and_roles_are_set_in_bulk() {
     backend.request("PATCH", &format!("/guilds/{GUILD}"), Some(json!({"external_id": "a/b"})), 200);
     let import = ["import", file.to_str().unwrap(), "--guild", "ext:a/b", "--replace"];
     let output = run(import.iter().chain(&remote).chain(&["--dry-run"]));
-    let told = stderr(&output);
+    let printed = stderr(&output);
     let would = "100 %, 2 lines: would be: 1 added, 0 changed, 1 as they were, 1 removed, 0 not taken";
-    assert!(output.status.success() && told.contains(would), "{told}");
-    assert!(told.contains(&format!("would be: removed: {BOB}")), "{told}");
+    assert!(output.status.success() && printed.contains(would), "{printed}");
+    assert!(printed.contains(&format!("would be: removed: {BOB}")), "{printed}");
     assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 3);
 
     let output = run(import.iter().chain(&remote));
-    let told = stderr(&output);
-    assert!(output.status.success() && told.contains("1 added, 0 changed, 1 as they were, 1 removed"), "{told}");
+    let printed = stderr(&output);
+    assert!(output.status.success() && printed.contains("1 added, 0 changed, 1 as they were, 1 removed"), "{printed}");
     let event = helper.await_payload(0, Some("GUILD_MEMBER_REMOVE"));
     assert_eq!(event["d"]["user"]["id"], BOB);
     assert_eq!(bob.await_payload(0, Some("GUILD_DELETE"))["d"]["id"], GUILD);
@@ -762,13 +762,13 @@ fn tokens_and_sessions_end_at_once() {
     backend.request("GET", &format!("/sessions/{id}"), None, 404);
 
     // The events are streamed, numbered from 1.
-    let told: Vec<(u64, String)> = std::iter::from_fn(|| news.next())
+    let numbered: Vec<(u64, String)> = std::iter::from_fn(|| news.next())
         .map(|line| (line["n"].as_u64().unwrap(), line["event"].as_str().unwrap().to_owned()))
         .take(8)
         .collect();
-    let events: Vec<&str> = told.iter().map(|(_, event)| event.as_str()).collect();
+    let events: Vec<&str> = numbered.iter().map(|(_, event)| event.as_str()).collect();
     assert_eq!(events, ["connected", "connected", "connected", "gone", "gone", "gone", "connected", "gone"]);
-    assert!(told.iter().map(|(n, _)| *n).eq(1..=8));
+    assert!(numbered.iter().map(|(n, _)| *n).eq(1..=8));
     let mut later = backend.stream("GET", "/sessions/events?after=6");
     assert_eq!(later.next().unwrap()["n"], 7);
     let mut restarted = backend.stream("GET", "/sessions/events?after=5000");
@@ -788,7 +788,7 @@ fn tokens_and_sessions_end_at_once() {
 }
 
 #[test]
-fn commands_ask_a_running_node() {
+fn commands_use_the_api_of_a_running_node() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
@@ -819,8 +819,11 @@ fn commands_ask_a_running_node() {
     assert!(output.status.success() && stderr(&output).contains("3000 lines: 3000 added"), "{}", stderr(&output));
     std::fs::write(file, line(1) + "nonsense\n" + &line(2)).unwrap();
     let output = send_request(&["import", file, "--guild", GUILD]);
-    let told = stderr(&output);
-    assert!(!output.status.success() && told.contains("line 2: ") && told.contains("2 as they were"), "{told}");
+    let printed = stderr(&output);
+    assert!(
+        !output.status.success() && printed.contains("line 2: ") && printed.contains("2 as they were"),
+        "{printed}"
+    );
     let output = send_request(&["import", file, "--guild", "77"]);
     assert!(!output.status.success() && stderr(&output).contains("There is no such guild"), "{}", stderr(&output));
     std::fs::write(&key_file, "ghk_1_wrong").unwrap();

@@ -158,9 +158,9 @@ fn what_is_no_whole_backup_is_not_restored() {
     let mut changed = whole.clone();
     changed[5000] ^= 1;
     fs::write(&database, &changed).unwrap();
-    refused("guildhall.db is not what the manifest says");
+    refused("guildhall.db differs from the manifest");
     fs::write(&database, &whole[..whole.len() - 1]).unwrap();
-    refused("guildhall.db is not what the manifest says");
+    refused("guildhall.db differs from the manifest");
     fs::write(&database, &whole).unwrap();
     fs::write(&manifest, &listed[..listed.len() / 2]).unwrap();
     refused("manifest.ndjson is torn or was changed");

@@ -1,5 +1,5 @@
-//! A node that keeps its files in a bucket; commands that say what they do about it; the secret of the access key,
-//! which no output has. Skipped where the S3 server is not installed.
+//! A node that keeps its files in a bucket; commands that report their effect on the bucket; the secret of the access
+//! key, which no output has. Skipped where the S3 server is not installed.
 
 use crate::{
     backup::{fetch, upload},

@@ -10,10 +10,10 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn wrong_arguments_and_settings_are_code_2() {
-    let check = |args: &[&str], told: &str| {
+    let check = |args: &[&str], expected: &str| {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
     };
     check(&["dance"], "unrecognized subcommand");
     check(&["serve", "--listen", "here"], "command line, --listen: server.listen cannot be \"here\"");
@@ -46,16 +46,16 @@ fn the_configuration_explains_itself() {
 }
 
 #[test]
-fn what_is_taken_is_told() {
+fn a_taken_address_or_directory_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("one"), dir.path().join("two"));
     let demo = Demo::start(&one, &["--members", "3", "--rate", "0"]);
     let listen = demo.addr.to_string();
     let port = run(["demo", "--listen", &listen, "--data", two.to_str().unwrap()]);
     assert_eq!(port.status.code(), Some(1));
-    let told = stderr(&port);
-    assert!(told.contains(&format!("cannot listen on {listen}: choose another port, or 0")), "{told}");
-    assert!(!two.exists(), "nothing was begun");
+    let message = stderr(&port);
+    assert!(message.contains(&format!("cannot listen on {listen}: choose another port, or 0")), "{message}");
+    assert!(!two.exists(), "nothing was created");
     for args in [vec!["serve", "--listen", "127.0.0.1:0", "--data"], vec!["token", "bot", "--new", "helper", "--data"]]
     {
         let output = run_to_end(guildhall(&args).arg(&one));
@@ -104,10 +104,10 @@ fn from_nothing_to_a_bot_that_is_let_in_and_out() {
 #[test]
 fn accounts_that_do_not_fit() {
     let dir = tempfile::tempdir().unwrap();
-    let check = |args: &[&str], told: &str| {
+    let check = |args: &[&str], expected: &str| {
         let output = run_to_end(guildhall(["token"]).args(args).arg("--data").arg(dir.path()));
         assert_eq!(output.status.code(), Some(1), "{args:?}");
-        assert!(stderr(&output).contains(told) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
     };
     check(&["bot", "--id", "5"], "has no guildhall.db");
     assert!(run_to_end(guildhall(["token", "bot", "--new", "first", "--data"]).arg(dir.path())).status.success());

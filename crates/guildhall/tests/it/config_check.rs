@@ -1,4 +1,4 @@
-//! `config check` and `serve` open the same things: the same verdict, text and exit code.
+//! `config check` and `serve` open the same files and addresses: the same verdict, text and exit code.
 
 use crate::support::{guildhall, run, run_to_end, serve, stderr};
 use std::{fs, path::Path, process::Output};
@@ -22,14 +22,14 @@ fn what_keeps_a_node_from_starting_is_found_by_config_check() {
     let (file, none, data) = (at("file"), at("none"), at("data"));
     let certificate = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls/one.crt");
     let certificate = certificate.display();
-    let check = |settings: &str, told: &str| {
+    let check = |settings: &str, expected: &str| {
         let store = if settings.contains("[store]") { String::new() } else { format!("[store]\ndir = {data:?}\n") };
         let outputs = both(dir.path(), &format!("{settings}\n{store}"));
         for output in &outputs {
             assert_eq!(output.status.code(), Some(2), "{settings}: {}", stderr(output));
-            assert!(stderr(output).contains(told), "{settings}: {}", stderr(output));
+            assert!(stderr(output).contains(expected), "{settings}: {}", stderr(output));
         }
-        // The same words, whatever the log says before.
+        // The same words, after any lines of the log.
         let last = |output: &Output| stderr(output).split("guildhall: ").last().unwrap().to_owned();
         assert_eq!(last(&outputs[0]), last(&outputs[1]));
         assert!(!Path::new(&data).exists(), "{settings}: something was created");
@@ -59,15 +59,10 @@ fn what_keeps_a_node_from_starting_is_found_by_config_check() {
         "[tls]\ncert_file = {none:?}\nkey_file = {none:?}\n[auth]\njwt_audience = \"a\"\njwks_file = {none:?}\n\
          admin_key_file = {none:?}\n[codec]\ndictionaries_dir = {none:?}\n[store]\ndir = \"/proc/nope\"\n"
     );
-    for told in [
-        "5 things are wrong",
-        "tls.cert_file",
-        "auth.jwks_file",
-        "auth.admin_key_file",
-        "dictionaries_dir",
-        "/proc/nope",
-    ] {
-        check(&many, told);
+    for expected in
+        ["5 faults:", "tls.cert_file", "auth.jwks_file", "auth.admin_key_file", "dictionaries_dir", "/proc/nope"]
+    {
+        check(&many, expected);
     }
 }
 
@@ -88,7 +83,7 @@ fn what_starts_is_fine() {
 }
 
 #[test]
-fn the_first_line_says_what_differs_from_the_defaults() {
+fn the_first_line_lists_differences_from_the_defaults() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "no directory").unwrap();

@@ -111,7 +111,7 @@ fn a_broken_file_of_conversations() {
     let data = dir.path().join("data");
     let output = run(["demo", "--data", data.to_str().unwrap(), "--chat", chat.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert!(told.contains("chat.ndjson:2: ") && told.contains("missing field `turn`"), "{told}");
-    assert!(!data.exists(), "nothing was begun");
+    let printed = stderr(&output);
+    assert!(printed.contains("chat.ndjson:2: ") && printed.contains("missing field `turn`"), "{printed}");
+    assert!(!data.exists(), "nothing was created");
 }

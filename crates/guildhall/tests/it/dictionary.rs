@@ -196,7 +196,7 @@ fn fetch(addr: SocketAddr, encoding: &str) -> Dictionary {
     Dictionary::new(bytes).unwrap()
 }
 
-/// RFC 8878 §3.1.1.1: the frame's descriptor says that a dictionary's number follows the window, which is so large.
+/// RFC 8878 §3.1.1.1: by the frame's descriptor, a dictionary's number follows the window's size.
 fn frame_header(window_log: u8, dictionary: &Dictionary) -> Vec<u8> {
     [&[0x28, 0xb5, 0x2f, 0xfd, 3, (window_log - 10) << 3][..], &dictionary.number().to_le_bytes()].concat()
 }
@@ -227,12 +227,12 @@ fn reads_with_dictionary(streams: &str, window_log: u8) {
         assert!(with.wire_bytes < without.wire_bytes, "{streams} {encoding}: {} bytes", with.wire_bytes);
         let path = format!("/api/v10/channels/{channel}/messages");
         for n in 0..5 {
-            let content = format!("what is said {n} with äöü and 🔥");
+            let content = format!("message {n} with äöü and 🔥");
             let sent = demo.client("bot_token").request("POST", &path, Some(&json!({"content": content}))).unwrap();
             assert_eq!(sent.status, 200, "{sent:?}");
             for client in [&mut with, &mut without] {
-                let told = client.await_payload(0, Some("MESSAGE_CREATE"));
-                assert_eq!(told["d"]["content"], content);
+                let event = client.await_payload(0, Some("MESSAGE_CREATE"));
+                assert_eq!(event["d"]["content"], content);
             }
         }
     }
@@ -240,7 +240,7 @@ fn reads_with_dictionary(streams: &str, window_log: u8) {
 }
 
 /// The trap: a restarted server with another dictionary under an id that clients have cached. Here the id is a hash of
-/// the dictionary, and the refusal of an unknown id says what to do.
+/// the dictionary, and the refusal of an unknown id names the remedy.
 #[test]
 fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
     let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! A full disk: reads are served, writes refused, `/readyz` says why, and it passes without a restart.
+//! A full disk: reads are served, writes refused, `/readyz` has the reason, and writes work again without a restart.
 
 use crate::support::{Demo, Http, Raw, ask, metric, serve, wait_for, wait_for_line};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn get(addr: SocketAddr, path: &str) -> Raw {
 }
 
 #[test]
-fn s21_3_a_full_disk_is_told_and_passes() {
+fn s21_3_a_full_disk_is_reported_and_ends_without_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("g.toml"));
     let demo = Demo::start(&data, &["--members", "3", "--rate", "0"]);

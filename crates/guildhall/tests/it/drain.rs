@@ -1,5 +1,5 @@
-//! SIGTERM with hundreds of clients: they are let go one after the other, nothing is lost or told twice, and all come
-//! back.
+//! SIGTERM with hundreds of clients: they leave one after the other, nothing is lost or delivered twice, and all
+//! resume.
 
 use crate::{
     support::{Demo, Http, PATIENCE},
@@ -65,7 +65,7 @@ impl Client {
                 Got::Payload(payload) => self.take(&payload),
                 Got::Close(code) => self.close_code = code,
                 Got::End => self.left_at = Some(Instant::now()),
-                Got::Compressed(_) => panic!("nobody asked for compression"),
+                Got::Compressed(_) => panic!("a compressed message without a request"),
             }
         }
         if self.asked_at.is_some() && !self.stays && self.left_at.is_none() {
@@ -77,12 +77,12 @@ impl Client {
 
     fn take(&mut self, payload: &Value) {
         if let Some(seq) = payload["s"].as_u64() {
-            assert_eq!(seq, self.seq + 1, "nothing is skipped or told twice");
+            assert_eq!(seq, self.seq + 1, "nothing is skipped or delivered twice");
             self.seq = seq;
         }
         match (payload["op"].as_u64(), payload["t"].as_str()) {
             (Some(7), _) => {
-                assert!(self.asked_at.replace(Instant::now()).is_none(), "asked once");
+                assert!(self.asked_at.replace(Instant::now()).is_none(), "op 7 once");
             }
             (_, Some("MESSAGE_CREATE")) => self.messages.push(payload["d"]["id"].as_str().unwrap().to_owned()),
             _ => {}
@@ -146,17 +146,17 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         let (http, channel, stop) = (demo.client("bot_token"), channel.clone(), stop.clone());
         thread::spawn(move || talk(http, &channel, &stop))
     };
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(500) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(500) {
         clients.iter_mut().for_each(|client| assert!(client.turn()));
         thread::sleep(Duration::from_millis(5));
     }
 
-    let told = Instant::now();
+    let signalled = Instant::now();
     demo.process.signal("TERM");
     let (mut readyz, mut refused) = (None, None);
     let code = loop {
-        // Not `any`: everybody gets a turn.
+        // Not `any`: each client gets a turn.
         let connected = clients.iter_mut().filter_map(|client| client.turn().then_some(())).count();
         if readyz.is_none() && clients.iter().any(|client| client.asked_at.is_some()) {
             readyz = Http::new(demo.addr, "").get("/readyz").ok().map(|answer| answer.status);
@@ -167,20 +167,21 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         {
             break code;
         }
-        assert!(told.elapsed() < PATIENCE, "it does not end: {connected} are connected");
+        assert!(signalled.elapsed() < PATIENCE, "it does not end: {connected} are connected");
         thread::sleep(Duration::from_millis(2));
     };
-    let took = told.elapsed();
+    let took = signalled.elapsed();
     stop.store(true, Ordering::Relaxed);
     let acknowledged = writer.join().unwrap();
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_millis(DRAIN_MS + 3_000), "{took:?}");
     assert_eq!((readyz, refused), (Some(503), Some(503)), "/readyz, and an upgrade while it drains");
 
-    let mut asked: Vec<Instant> = clients.iter().map(|client| client.asked_at.expect("everybody is asked")).collect();
+    let mut asked: Vec<Instant> =
+        clients.iter().map(|client| client.asked_at.expect("every client gets op 7")).collect();
     asked.sort_unstable();
     println!("{CLIENTS} clients, SIGTERM to exit {took:?}; op 7 over time:");
-    print_curve(told, &asked);
+    print_curve(signalled, &asked);
     let spread = asked[CLIENTS - 1].duration_since(asked[0]);
     // As many per second as were seen to start in one, or 100: never more than this test has connected per second.
     let slowest = Duration::from_millis(DRAIN_MS / 2 + 1_000);
@@ -188,26 +189,26 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
     let third = asked.windows(CLIENTS / 3).map(|window| window[CLIENTS / 3 - 1].duration_since(window[0])).min();
     assert!(third > Some(spread / 6), "a third of them in {third:?} of {spread:?}");
 
-    // Everything that was acknowledged came to everybody who was there, in order and once.
+    // Each client received every acknowledged message, in order and once.
     let ids: Vec<&String> = acknowledged.iter().map(|(id, _)| id).collect();
     for client in &clients {
         if client.stays {
             assert_eq!(client.close_code, Some(4000), "who stays is closed");
         }
-        let told = client.messages.iter().collect::<Vec<_>>();
-        let known = told.len().min(ids.len());
-        assert_eq!(told[..known], ids[..known]);
-        assert!(told.len() <= ids.len() + 1, "the answer to the last message may be lost after its event");
+        let received = client.messages.iter().collect::<Vec<_>>();
+        let known = received.len().min(ids.len());
+        assert_eq!(received[..known], ids[..known]);
+        assert!(received.len() <= ids.len() + 1, "the answer to the last message may be lost after its event");
     }
     let least = clients.iter().map(|client| client.messages.len()).min();
     println!(
-        "{} messages acknowledged, {least:?} to {:?} told",
+        "{} messages acknowledged, {least:?} to {:?} delivered",
         ids.len(),
         clients.iter().map(|c| c.messages.len()).max()
     );
     assert!(least > Some(0));
 
-    // The next node goes on where this one was: everybody resumes, and has heard everything that is kept.
+    // The next process continues: every client resumes, and has received every stored message.
     let listen = demo.addr.to_string();
     drop(demo);
     let demo = Demo::start_on(dir.path(), &listen, ARGS, Stdio::null());
@@ -285,7 +286,7 @@ fn a_second_signal_ends_at_once() {
     crate::support::wait_for("not ready", || {
         (Http::new(demo.addr, "").get("/readyz").ok()?.status == 503).then_some(())
     });
-    // While it only says so, it serves as before.
+    // Until the drain begins, it serves as before.
     drop(Ws::session(demo.addr, &demo.token("user_token")));
     demo.process.signal("TERM");
     assert_eq!(crate::support::wait_for("the end", || demo.process.has_ended()), Some(1));

@@ -107,7 +107,7 @@ fn s5_requests_that_are_reset_and_retried_publish_once() {
 /// Reads a stream to its end; its last line.
 #[track_caller]
 fn last_of(mut stream: Stream) -> Value {
-    stream.rest().pop().expect("a line that says why it ends")
+    stream.rest().pop().expect("a line with the reason of the end")
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn s7_a_revoked_key_ends_its_streams() {
     let head = format!("PUT /v1/users/1200000000000000601 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}", stolen.key);
     write!(slow, "{head}\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len())
         .unwrap();
-    // The node says so when it begins to read: the key was good.
+    // The node sends `100 Continue` when it begins to read: the key was good.
     let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     slow.read_exact(&mut go_on).unwrap();
     slow.write_all(&body.as_bytes()[..5]).unwrap();
@@ -146,9 +146,9 @@ fn s7_a_revoked_key_ends_its_streams() {
     for stream in [idle, events] {
         assert_eq!(last_of(stream)["code"], "unauthorized");
     }
-    let told = import.rest();
-    assert_eq!((&told[0]["added"], &told[0]["done"]), (&json!(0), &json!(false)), "{told:?}");
-    assert_eq!(told[1]["code"], "unauthorized", "{told:?}");
+    let lines = import.rest();
+    assert_eq!((&lines[0]["added"], &lines[0]["done"]), (&json!(0), &json!(false)), "{lines:?}");
+    assert_eq!(lines[1]["code"], "unauthorized", "{lines:?}");
     // Well before the 15 seconds of a quiet stream, and the 30 of a silent body.
     assert!(ended.elapsed() < Duration::from_secs(10), "{:?}", ended.elapsed());
     slow.write_all(&body.as_bytes()[5..]).unwrap();
@@ -182,9 +182,9 @@ fn s7_a_stream_that_is_busy_ends_too() {
         let mut published = 1;
         let last = loop {
             stream.write(&line);
-            let told = stream.next().expect("a line that says why it ends");
-            if told.get("code").is_some() {
-                break told;
+            let line = stream.next().expect("a line with the reason of the end");
+            if line.get("code").is_some() {
+                break line;
             }
             published += 1;
             assert!(Instant::now() < deadline, "{published} events were published with a revoked key");
@@ -194,7 +194,7 @@ fn s7_a_stream_that_is_busy_ends_too() {
     });
     // A line that was read before the key was revoked has a refusal of its own, in front of the stream's.
     let rest = stream.rest();
-    assert!(rest.len() <= 1 && rest.iter().all(|told| told["code"] == "unauthorized"), "{rest:?}");
+    assert!(rest.len() <= 1 && rest.iter().all(|line| line["code"] == "unauthorized"), "{rest:?}");
 }
 
 #[test]
@@ -341,16 +341,16 @@ fn n1_1_a_refused_import_shows_the_answer_every_time() {
             (&"ghk_1_wrong".to_owned(), GUILD, "This key is not valid"),
             (&mine, "77", "There is no such guild"),
         ] {
-            let told = send_request(key, guild);
-            let is_limited = told.contains("Too many wrong keys");
-            assert!(told.contains(expected) || is_limited, "run {n}, {expected}: {told}");
+            let printed = send_request(key, guild);
+            let is_limited = printed.contains("Too many wrong keys");
+            assert!(printed.contains(expected) || is_limited, "run {n}, {expected}: {printed}");
         }
     }
     assert!(send_request("", GUILD).contains("GUILDHALL_KEY is empty"));
     assert_eq!(root.get(&format!("/guilds/{GUILD}"))["member_count"], 3, "nothing was taken");
     // Of a file that is not meant the node reads no more than it must, and its last word is heard too.
     fs::write(&file, "{}\n".repeat(400_000)).unwrap();
-    let told = send_request(&mine, GUILD);
-    assert!(told.contains("1000 lines could not be taken: is it the right file?"), "{told}");
-    assert!(told.contains("line 1: user: Must be there."), "{}", &told[..200]);
+    let printed = send_request(&mine, GUILD);
+    assert!(printed.contains("1000 lines could not be taken: is it the right file?"), "{printed}");
+    assert!(printed.contains("line 1: user: Must be there."), "{}", &printed[..200]);
 }

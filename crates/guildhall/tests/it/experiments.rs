@@ -90,7 +90,7 @@ fn say(demo: &Demo, backend: &mut Backend, clients: &mut BTreeMap<u64, Client>) 
     let mut http = crate::support::Http::new(demo.addr, &token);
     let path = format!("/api/v10/channels/{CHANNEL}/messages");
     for number in 0..MESSAGES {
-        let content = json!({"content": format!("this is message {number} of what is said to everybody here")});
+        let content = json!({"content": format!("this is message {number} of those that all members receive")});
         let answer = http.request("POST", &path, Some(&content)).unwrap();
         assert_eq!(answer.status, 200, "{answer:?}");
     }
@@ -157,7 +157,7 @@ fn each_arm_is_read_by_a_stock_decoder_and_is_that_of_the_account() {
 }
 
 #[test]
-fn an_arm_that_doubles_bytes_rolls_itself_back_and_says_why() {
+fn an_arm_that_doubles_bytes_is_rolled_back_with_its_reason() {
     let dir = tempfile::tempdir().unwrap();
     let demo = demo(&dir);
     let mut backend = Backend::root(&demo);

@@ -53,7 +53,7 @@ impl Witness {
         let mut ws = Ws::session(demo.addr, &demo.token("bot_token"));
         // READY precedes the attach; messages until then are not for this session.
         ws.expect_event("GUILD_CREATE");
-        // It has its connections before anybody hostile comes.
+        // It connects before the hostile clients.
         let mut http = demo.client("bot_token");
         http.get("/api/v10/users/@me").expect("REST answers");
         let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
@@ -62,13 +62,13 @@ impl Witness {
         let thread = thread::spawn(move || {
             let (mut count, mut longest, mut beat_at) = (0, Duration::ZERO, Instant::now());
             while !is_over.load(Ordering::Relaxed) || count < 3 {
-                let said = Instant::now();
+                let posted_at = Instant::now();
                 let content = json!({"content": format!("number {count}")});
                 let answer = http.request("POST", &path, Some(&content)).expect("REST answers");
                 assert_eq!(answer.status, 200, "{answer:?}");
                 let heard = ws.expect_event("MESSAGE_CREATE");
                 assert_eq!(heard["d"]["id"], answer.body["id"], "in order, none left out");
-                longest = longest.max(said.elapsed());
+                longest = longest.max(posted_at.elapsed());
                 count += 1;
                 if beat_at.elapsed() > Duration::from_millis(700) {
                     beat_at = Instant::now();
@@ -114,7 +114,7 @@ fn slowloris_while_shaking_hands() {
     let dir = tempfile::tempdir().unwrap();
     let demo = server(dir.path(), &["limits.handshakes_max=64"]);
     let witness = Witness::begin(&demo);
-    let begun = Instant::now();
+    let started = Instant::now();
     let head = request(PLAIN, "");
     let mut slow: Vec<TcpStream> = (0..64).map(|_| connect(demo.addr).unwrap()).collect();
     // All handshakes are in use: the oldest makes room for another.
@@ -126,13 +126,13 @@ fn slowloris_while_shaking_hands() {
     });
     for byte in head.as_bytes().chunks(1) {
         slow.retain_mut(|stream| stream.write_all(byte).is_ok());
-        if slow.is_empty() || begun.elapsed() > Duration::from_secs(14) {
+        if slow.is_empty() || started.elapsed() > Duration::from_secs(14) {
             break;
         }
         thread::sleep(Duration::from_millis(100));
     }
     assert!(slow.is_empty(), "{} are still there", slow.len());
-    assert!(begun.elapsed() < Duration::from_secs(14), "ten seconds for a head");
+    assert!(started.elapsed() < Duration::from_secs(14), "ten seconds for a head");
     drop(session(&demo));
     witness.end();
     assert_eq!(demo.terminate(), Some(0));
@@ -146,9 +146,9 @@ fn slowloris_in_a_frame() {
     let frame = raw_frame(0x81, &[b' '; 4000]);
     let mut nobody = greeted(&demo);
     let mut somebody = session(&demo);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (mut codes, mut at) = ([None; 2], 0);
-    while codes.contains(&None) && begun.elapsed() < Duration::from_secs(10) {
+    while codes.contains(&None) && started.elapsed() < Duration::from_secs(10) {
         for (ws, code) in [&mut nobody, &mut somebody].into_iter().zip(&mut codes) {
             ws.bytes(&frame[at..=at]);
             if let Some(Got::Close(with)) = ws.poll() {
@@ -186,7 +186,7 @@ fn oversize() {
         ws.bytes(bytes);
         assert_eq!(ws.close_code(), Some(code));
     };
-    // The header is enough: nobody waits for the payload, or has room for it.
+    // The header is enough: the node neither waits for the payload nor reserves memory for it.
     let header = |bytes: u64| [&[0x81, 0x80 | 127][..], &bytes.to_be_bytes(), &[0; 4]].concat();
     check(greeted(&demo), &header(1 << 20), 4002);
     check(greeted(&demo), &header(1 << 62), 4002);
@@ -260,7 +260,7 @@ fn flooding() {
             assert_eq!(ws.close_code(), Some(4008));
         }
     }
-    // More than anybody would say while the token is being checked.
+    // More than a client would send while the token is being checked.
     let mut ws = greeted(&demo);
     let identify = json!({"op": 2, "d": {"token": demo.token("bot_token"), "properties": {}, "intents": 1}});
     let flood = [raw_frame(0x81, identify.to_string().as_bytes()), heartbeat.repeat(50_000)].concat();
@@ -337,7 +337,7 @@ fn s8_one_token_does_not_use_up_the_identifies_of_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let demo = server(dir.path(), &["limits.identifies_per_second_max=50", "limits.address_handshakes_per_minute=0"]);
     let (bot, user) = (demo.token("bot_token"), demo.token("user_token"));
-    // Each says IDENTIFY twice a second, which is below 120 messages a minute, and comes again when it is closed.
+    // Each sends IDENTIFY twice a second, which is below 120 messages a minute, and reconnects when it is closed.
     let mut storm: Vec<Option<Ws>> = (0..SOCKETS).map(|_| None).collect();
     let (mut closed, mut refused) = (0, 0);
     let mut turn = |storm: &mut Vec<Option<Ws>>| {
@@ -397,7 +397,7 @@ fn s8_one_address_with_invented_tokens_does_not_either() {
         ws
     };
     let mut storm: Vec<Ws> = (0..30).map(|_| from("203.0.113.5")).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     for (n, ws) in storm.iter_mut().enumerate() {
         ws.identify(&format!("MTIz.{n}.invented"));
     }
@@ -412,7 +412,7 @@ fn s8_one_address_with_invented_tokens_does_not_either() {
             other => panic!("{other:?}"),
         }
     }
-    let most = 2 + 2 * (begun.elapsed().as_secs() as usize + 1);
+    let most = 2 + 2 * (started.elapsed().as_secs() as usize + 1);
     assert!((2..=most).contains(&checked), "{checked} of 30, {most} at most");
     for n in 0..8 {
         let mut ws = from(&format!("203.0.113.{}", 100 + n));
@@ -428,13 +428,13 @@ fn identify_storms_of_many_accounts() {
     let witness = Witness::begin(&demo);
     let mut storm: Vec<Ws> = (0..100).map(|_| greeted(&demo)).collect();
     thread::sleep(Duration::from_millis(1_100));
-    let begun = Instant::now();
+    let started = Instant::now();
     storm.iter_mut().for_each(|ws| ws.identify(&demo.token("bot_token")));
     let mut ready = 0;
     for ws in &mut storm {
         ready += usize::from(ws.expect("an answer", |p| p["op"] == 9 || p["t"] == "READY")["t"] == "READY");
     }
-    let most = 11 + 10 * begun.elapsed().as_secs() as usize + 10;
+    let most = 11 + 10 * started.elapsed().as_secs() as usize + 10;
     assert!((10..=most).contains(&ready), "{ready} of 100, {most} at most");
     witness.end();
 }
@@ -455,7 +455,7 @@ fn never_reading() {
     let guild = demo.manifest["guild_id"].as_str().unwrap();
     let before = demo.process.resident_bytes();
     let mut deaf: Vec<Ws> = (0..DEAF).map(|_| greeted(&demo)).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     for ws in &mut deaf {
         ws.identify_with(&demo.token("bot_token"), INTENTS | GUILD_MEMBERS);
         ws.expect_event("GUILD_CREATE");
@@ -470,7 +470,7 @@ fn never_reading() {
     let cut = wait_for("all of them to be cut", || {
         most = most.max(demo.process.resident_bytes());
         let metrics = slow_consumers(&demo);
-        (metrics == DEAF).then(|| begun.elapsed())
+        (metrics == DEAF).then(|| started.elapsed())
     });
     println!("{DEAF} that never read were cut after {cut:?}; {} MB more at most", most.saturating_sub(before) >> 20);
     assert!(cut < Duration::from_secs(20), "{cut:?}");
@@ -512,16 +512,16 @@ fn s37_a_client_that_does_not_read_holds_little_of_the_kernel() {
     deaf.identify_with(&demo.token("bot_token"), INTENTS | GUILD_MEMBERS);
     deaf.expect_event("GUILD_CREATE");
     let mut most = 0;
-    let mut asked = 0;
+    let mut requests_count = 0;
     wait_for("answers of several megabytes", || {
         // A hundred members each, some 20 KB.
         for _ in 0..5 {
-            let request = json!({"guild_id": guild, "query": "a", "limit": 100, "nonce": asked.to_string()});
+            let request = json!({"guild_id": guild, "query": "a", "limit": 100, "nonce": requests_count.to_string()});
             deaf.send(&json!({"op": 8, "d": request}));
-            asked += 1;
+            requests_count += 1;
         }
         most = most.max(longest_send_queue(demo.addr));
-        (asked >= 400).then_some(())
+        (requests_count >= 400).then_some(())
     });
     println!("at most {most} bytes in the kernel");
     assert!(most > 32 << 10, "it was full: {most}");
@@ -562,7 +562,7 @@ fn many_from_one_address() {
 }
 
 #[test]
-fn ready_for_many_who_do_not_read() {
+fn ready_for_clients_that_do_not_read_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [
         "--members",
@@ -578,12 +578,12 @@ fn ready_for_many_who_do_not_read() {
     let mut deaf: Vec<Ws> = (0..100).map(|_| greeted(&demo)).collect();
     let before = demo.process.resident_bytes();
     deaf.iter_mut().for_each(|ws| ws.identify(&demo.token("user_token")));
-    // Somebody who reads gets theirs all the same.
+    // A client that reads gets its READY all the same.
     let mut http: Http = demo.client("bot_token");
-    let begun = Instant::now();
+    let started = Instant::now();
     drop(Ws::session(demo.addr, &demo.token("user_token")));
-    println!("READY after {:?} behind a hundred that do not read", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    println!("READY after {:?} behind a hundred that do not read", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10));
     let grown = demo.process.resident_bytes().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown}");
     let me: Value = http.get("/api/v10/users/@me").unwrap().body;

@@ -1,4 +1,4 @@
-//! `auth.jwks_file`: somebody else signs user tokens, and changes keys while the node runs.
+//! `auth.jwks_file`: an issuer signs user tokens, and changes keys while the node runs.
 
 use crate::{
     support::{Demo, Http, run, stderr, wait_for},

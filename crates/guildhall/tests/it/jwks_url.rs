@@ -1,4 +1,4 @@
-//! `auth.jwks_url`: keys that are fetched, rotated, asked for, and missed, by HTTP and by TLS.
+//! `auth.jwks_url`: keys that are fetched, rotated, requested, and missed, by HTTP and by TLS.
 
 use crate::{
     issuers::{jwks, token},
@@ -32,14 +32,14 @@ fn file(name: &str) -> PathBuf {
 struct SignOn {
     addr: SocketAddr,
     answer: Arc<Mutex<(u16, String)>>,
-    asked: Arc<AtomicUsize>,
+    fetches: Arc<AtomicUsize>,
 }
 
 impl SignOn {
     fn start(body: String, with_tls: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let (answer, asked) = (Arc::new(Mutex::new((200, body))), Arc::new(AtomicUsize::new(0)));
+        let (answer, fetches) = (Arc::new(Mutex::new((200, body))), Arc::new(AtomicUsize::new(0)));
         let tls = with_tls.then(|| {
             let chain = CertificateDer::pem_file_iter(file("one.crt")).unwrap().map(Result::unwrap).collect();
             let key = PrivateKeyDer::from_pem_file(file("one.key")).unwrap();
@@ -47,34 +47,34 @@ impl SignOn {
             let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
             Arc::new(config.with_single_cert(chain, key).unwrap())
         });
-        let (told, count) = (answer.clone(), asked.clone());
+        let (served, count) = (answer.clone(), fetches.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
                 // A client that does not trust us goes away in the middle.
                 let _ = match &tls {
-                    None => serve(&mut stream, &told, &count),
+                    None => serve(&mut stream, &served, &count),
                     Some(tls) => {
                         let mut connection = ServerConnection::new(tls.clone()).unwrap();
-                        serve(&mut Stream::new(&mut connection, &mut stream), &told, &count)
+                        serve(&mut Stream::new(&mut connection, &mut stream), &served, &count)
                     }
                 };
             }
         });
-        Self { addr, answer, asked }
+        Self { addr, answer, fetches }
     }
 
-    fn tell(&self, status: u16, body: String) {
+    fn set_answer(&self, status: u16, body: String) {
         *self.answer.lock().unwrap() = (status, body);
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    fn fetches(&self) -> usize {
+        self.fetches.load(Ordering::Relaxed)
     }
 }
 
-fn serve(stream: &mut (impl Read + Write), told: &Mutex<(u16, String)>, count: &AtomicUsize) -> std::io::Result<()> {
+fn serve(stream: &mut (impl Read + Write), answer: &Mutex<(u16, String)>, count: &AtomicUsize) -> std::io::Result<()> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte)?;
@@ -82,7 +82,7 @@ fn serve(stream: &mut (impl Read + Write), told: &Mutex<(u16, String)>, count: &
     }
     assert!(head.starts_with(b"GET /jwks HTTP/1.1\r\n"), "{}", String::from_utf8_lossy(&head));
     count.fetch_add(1, Ordering::Relaxed);
-    let (status, body) = told.lock().unwrap().clone();
+    let (status, body) = answer.lock().unwrap().clone();
     write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())?;
     stream.flush()
 }
@@ -110,11 +110,11 @@ fn keys_are_fetched_rotated_and_kept() {
     let status = |token: &str| Http::new(demo.addr, token).get("/api/v10/users/@me").unwrap().status;
     let (first, second) = (token("a", &pairs[0], &me, "chat"), token("b", &pairs[1], &me, "chat"));
     wait_for("the first keys", || (status(&first) == 200).then_some(()));
-    assert_eq!(sign_on.asked(), 1);
+    assert_eq!(sign_on.fetches(), 1);
     drop(Ws::session(demo.addr, &first));
 
     // Rotation: a token with the new key is refused for a moment, then accepted.
-    sign_on.tell(200, jwks(&[("a", &pairs[0]), ("b", &pairs[1])]));
+    sign_on.set_answer(200, jwks(&[("a", &pairs[0]), ("b", &pairs[1])]));
     let mut ws = Ws::connect(demo.addr, PLAIN, "").unwrap();
     ws.expect_op(10);
     ws.identify(&second);
@@ -122,38 +122,38 @@ fn keys_are_fetched_rotated_and_kept() {
     wait_for("the second key", || (status(&second) == 200).then_some(()));
     ws.identify(&second);
     ws.expect_event("READY");
-    assert_eq!(sign_on.asked(), 2);
+    assert_eq!(sign_on.fetches(), 2);
 
-    // Tokens that somebody made up cost next to nothing, and are wrong in the end.
+    // Invented tokens cost next to nothing, and are refused.
     thread::sleep(Duration::from_millis(3_100));
     let made_up = |n: usize| token(&format!("made up {n}"), &pairs[1], &me, "chat");
     let answers: Vec<u16> = (0..50).map(|n| status(&made_up(n))).collect();
     assert!(answers.iter().all(|status| matches!(status, 401 | 429 | 503)), "{answers:?}");
-    assert!(sign_on.asked() <= 4, "{} fetches", sign_on.asked());
+    assert!(sign_on.fetches() <= 4, "{} fetches", sign_on.fetches());
     // A key that is known needs no fetch to be wrong.
-    let asked = sign_on.asked();
+    let fetches = sign_on.fetches();
     let mut late = Ws::connect(demo.addr, PLAIN, "").unwrap();
     late.identify(&token("a", &pairs[1], &me, "chat"));
     assert_eq!(late.close_code(), Some(4004));
-    assert_eq!(sign_on.asked(), asked);
+    assert_eq!(sign_on.fetches(), fetches);
 
     // The sign-on fails in every way there is: the keys in force stay.
     for (code, body) in [(500, jwks(&[])), (200, "{".to_owned()), (200, "x".repeat(300 << 10)), (302, String::new())] {
-        let asked = sign_on.asked();
-        sign_on.tell(code, body);
+        let fetches = sign_on.fetches();
+        sign_on.set_answer(code, body);
         wait_for("another fetch", || {
             let mut ws = Ws::connect(demo.addr, PLAIN, "").ok()?;
             ws.identify(&made_up(99));
             thread::sleep(Duration::from_millis(300));
-            (sign_on.asked() > asked).then_some(())
+            (sign_on.fetches() > fetches).then_some(())
         });
         drop(Ws::session(demo.addr, &second));
     }
 
     // Keys that were stolen are taken away at once: an empty set is obeyed.
-    sign_on.tell(200, jwks(&[]));
+    sign_on.set_answer(200, jwks(&[]));
     wait_for("an empty set", || {
-        // A token with a key that is not known makes the node ask.
+        // A token with an unknown key makes the node fetch the set.
         (status(&made_up(100)) != 429 && status(&second) == 401).then_some(())
     });
     assert_eq!(demo.terminate(), Some(0));
@@ -174,8 +174,8 @@ fn by_tls_and_only_from_whom_is_trusted() {
         assert_eq!(demo.terminate(), Some(0));
     };
     check("one.crt", 200);
-    let asked = sign_on.asked();
-    // The node runs, and says "try again".
+    let fetches = sign_on.fetches();
+    // The node runs, and answers "try again".
     check("two.crt", 503);
-    assert_eq!(sign_on.asked(), asked, "an untrusted server gets no request");
+    assert_eq!(sign_on.fetches(), fetches, "an untrusted server gets no request");
 }

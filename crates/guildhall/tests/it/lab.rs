@@ -201,9 +201,9 @@ fn a_wrong_file_is_named_with_what_to_do() {
                 let out = path("out");
                 args.extend(if command == "train" { vec!["--out", &*out] } else { vec![] });
                 let output = run(&args);
-                let said = stderr(&output);
-                assert!(output.status.code() == Some(2) && said.contains(because), "{args:?}: {said}");
-                assert!(said.contains(&file), "{args:?} names the file: {said}");
+                let printed = stderr(&output);
+                assert!(output.status.code() == Some(2) && printed.contains(because), "{args:?}: {printed}");
+                assert!(printed.contains(&file), "{args:?} names the file: {printed}");
             }
         }
     }
@@ -241,10 +241,10 @@ fn a_recording_of_a_node_that_goes_away_is_whole_up_to_then() {
     });
     demo.kill();
     let ended = end_of(recorder, "lab record");
-    let said = stderr(&ended);
-    assert!(ended.status.code() == Some(1), "{said}");
+    let printed = stderr(&ended);
+    assert!(ended.status.code() == Some(1), "{printed}");
     for part in ["is given up after 10 s", "no node answers at", "is whole up to then"] {
-        assert!(said.contains(part), "{part} is missing in {said}");
+        assert!(printed.contains(part), "{part} is missing in {printed}");
     }
     let shown = run(["lab", "show", file.to_str().unwrap()]);
     let text = String::from_utf8(shown.stdout.clone()).unwrap();
@@ -275,8 +275,11 @@ fn all_nodes_record_and_have_the_dark_launch() {
     };
     assert!(done(&["dark", "start", "--arm", "zlib", "--arm", "zstd"]).contains("on 2 nodes"));
     let again = run_to_end(&mut lab(&["dark", "start", "--arm", "zlib"]));
-    let said = stderr(&again);
-    assert!(!again.status.success() && said.contains("node 0") && said.contains("Another dark launch"), "{said}");
+    let printed = stderr(&again);
+    assert!(
+        !again.status.success() && printed.contains("node 0") && printed.contains("Another dark launch"),
+        "{printed}"
+    );
     let recorder = lab(&["record", "--out", file.to_str().unwrap(), "--minutes", "60", "--sessions", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -356,7 +359,7 @@ fn a_dark_launch_compares_four_arms_on_a_running_node() {
     let mut bot = demo.client("bot_token");
     let path = format!("/api/v10/channels/{channel}/messages");
     for number in 0..30 {
-        let message = json!({"content": format!("number {number} of what is said here")});
+        let message = json!({"content": format!("number {number} of the messages here")});
         assert_eq!(bot.request("POST", &path, Some(&message)).unwrap().status, 200);
         session.expect_event("MESSAGE_CREATE");
     }

@@ -14,7 +14,7 @@ use std::{
 
 const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A request that the node has admitted and whose body it waits for.
+/// A request that the node has admitted, and that has not sent its body.
 struct Late {
     stream: TcpStream,
     body: Vec<u8>,
@@ -22,7 +22,7 @@ struct Late {
 }
 
 impl Late {
-    /// Sends the headers. The node says `100 Continue` when it begins to read: it has checked the token then.
+    /// Sends the headers. The node sends `100 Continue` when it begins to read: it has checked the token then.
     #[track_caller]
     fn begin(addr: SocketAddr, token: &str, method: &str, path: &str, body: &Value) -> Self {
         Self::with_body(addr, token, method, path, "application/json", body.to_string().into_bytes())
@@ -99,7 +99,7 @@ fn a_late_change_of_oneself_undoes_no_deletion() {
         let user = root.get(&format!("/users/{n}"));
         assert_eq!(user["username"], format!("deleted_{n}"), "{form}: {user}");
         assert_eq!((&user["global_name"], &user["avatar"]), (&Value::Null, &Value::Null), "{user}");
-        // Nobody but a PUT makes it an account again.
+        // Only a PUT makes it an account again.
         root.request("PATCH", &format!("/users/{n}"), Some(json!({"username": "alive"})), 404);
     }
 }
@@ -180,8 +180,8 @@ fn a_late_body_needs_a_token_that_is_still_good() {
     late.end(401);
     assert_eq!(root.get("/users/2000/guilds")["guild_ids"], json!([]));
     let mut ana = Http::new(demo.addr, &root.token(ANA));
-    let said = ana.get(&messages).unwrap().body;
-    assert_eq!(said.as_array().unwrap().len(), 5, "three of ana, two of bob: {said}");
+    let listed = ana.get(&messages).unwrap().body;
+    assert_eq!(listed.as_array().unwrap().len(), 5, "three of ana, two of bob: {listed}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub fn get(addr: SocketAddr, more: &str) -> (u16, String) {
     (answer.status, answer.text())
 }
 
-/// Asks for OpenMetrics.
+/// Selects OpenMetrics.
 const OPEN_METRICS: &str = "Accept: application/openmetrics-text\r\n";
 
 /// Reads the OpenMetrics text format, and holds it to its rules: every series has a type, histograms add up, it ends.

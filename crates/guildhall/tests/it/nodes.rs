@@ -132,7 +132,7 @@ fn next_of(stream: &mut Stream, node: u64, wanted: &str) -> Value {
     })
 }
 
-/// A stream of the new events of both nodes, which are followed. What happens before a node is followed is not new.
+/// A stream of the new events of both nodes, which are followed. Events before a node is followed are not new.
 #[track_caller]
 fn follow(at: &Node) -> Stream {
     let mut stream = at.backend().stream("GET", "/sessions/events");
@@ -156,9 +156,9 @@ fn session_events_of_all_nodes_reach_a_follower_at_any() {
     assert_eq!(next(&mut at_first, "connected")["node"], 0);
     // One who begins later, at the other node, has the events from the beginning; one who has them does not.
     let mut at_second = second.backend().stream("GET", "/sessions/events?after=0");
-    let mut told = [next(&mut at_second, "connected"), next(&mut at_second, "connected")];
-    told.sort_by_key(|line| line["node"].as_u64());
-    assert_eq!(told.each_ref().map(|line| &line["session_id"]), [&here.session_id, &there.session_id]);
+    let mut lines = [next(&mut at_second, "connected"), next(&mut at_second, "connected")];
+    lines.sort_by_key(|line| line["node"].as_u64());
+    assert_eq!(lines.each_ref().map(|line| &line["session_id"]), [&here.session_id, &there.session_id]);
     let mut later = second.backend().stream("GET", "/sessions/events?after=0:1,1:1");
     second.backend().request("DELETE", &format!("/sessions/{}", here.session_id), None, 204);
     for stream in [&mut at_first, &mut at_second, &mut later] {
@@ -408,7 +408,7 @@ fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
         assert!(matches!(status, 401 | 503), "{status}");
     }
     first.wait_for_members(2);
-    let said = |content: &str| {
+    let post_content = |content: &str| {
         let path = format!("/api/v10/channels/{CHANNEL}/messages");
         wait_until("the guild is served", || {
             let body = json!({"content": content});
@@ -418,7 +418,7 @@ fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
     };
     // Events before its node has joined the guild's home again are not for it: they are in GUILD_CREATE.
     other.expect_event("GUILD_CREATE");
-    said("after it was revoked");
+    post_content("after it was revoked");
     other.expect("the message", |payload| payload["d"]["content"] == "after it was revoked");
     let code = revoked.until("its close", |got| match got {
         Got::Close(code) => Ok(code),
@@ -433,7 +433,7 @@ fn s34_a_node_that_was_paused_ends_the_sessions_of_revoked_tokens() {
     Backend::with(second.addr, key).request("GET", "/guilds", None, 401);
 }
 
-/// Asks a node of the cluster with this prefix of names over NATS, as a client without credentials does.
+/// Sends a request over NATS to a node of the cluster with this prefix, as a client without credentials would.
 fn ask_raw(url: &str, prefix: &str, node: u8, payload: &[u8]) {
     let mut stream = TcpStream::connect(url.strip_prefix("nats://").unwrap()).unwrap();
     let head =
@@ -462,11 +462,11 @@ fn s33_a_client_of_nats_does_not_act_as_a_node() {
     let question = json!({"method": "DELETE", "path": format!("/v1/guilds/{GUILD}"), "key": key});
     // Both forms: as it was before questions named their members, and as it is.
     let body = wire::encode(&question);
-    let asked = json!({"kind": "node", "body": body});
+    let report_request = json!({"kind": "node", "body": body});
     let of_members = json!({"from": 1, "to": 2, "number": 1, "kind": "node", "body": body});
     let drain = json!({"kind": "drain", "body": wire::encode(&json!(null))});
     for node in 0..2 {
-        for envelope in [&asked, &of_members, &drain] {
+        for envelope in [&report_request, &of_members, &drain] {
             ask_raw(&url, &prefix, node, &wire::encode(envelope));
         }
     }

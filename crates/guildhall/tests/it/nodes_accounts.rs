@@ -1,4 +1,4 @@
-//! Accounts and unique ids of a cluster: whatever nodes are asked at the same time, each answer holds.
+//! Accounts and unique ids of a cluster: answers to concurrent requests at two nodes hold.
 
 use crate::{
     backend::{ANA, BOB, CHANNEL, GUILD},
@@ -224,7 +224,7 @@ fn the_id_of_a_channel_is_one_guild_s() {
 }
 
 #[test]
-fn every_node_knows_who_is_being_deleted() {
+fn every_node_refuses_accounts_that_are_being_deleted() {
     // The first node carries jobs out, and is a member while it is stopped.
     let Some(site) = Site::with(&["cluster.lease_ms=60000"]) else { return };
     let (first, second) = two(&site);

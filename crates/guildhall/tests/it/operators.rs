@@ -1,4 +1,4 @@
-//! What an operator is told: secrets that others can read, and a gateway without a URL for others.
+//! Warnings for operators: secrets that others can read, and a gateway without a URL for others.
 
 use crate::support::{Demo, Http, Process, exchange, guildhall, rest_of, run, serve, serve_by, stderr};
 use serde_json::json;
@@ -33,12 +33,16 @@ fn x1_each_file_with_a_readable_secret_is_one_warning_of_serve_config_check_and_
         write_all(mode);
         let checked = run(["config", "check", "--config", path]);
         assert!(checked.status.success(), "{}", stderr(&checked));
-        let told = stderr(&checked);
-        assert_eq!(told.matches("warning: other users can read the secret of").count(), expected, "{mode:o}: {told}");
-        assert!(!told.contains(&secret));
+        let printed = stderr(&checked);
+        assert_eq!(
+            printed.matches("warning: other users can read the secret of").count(),
+            expected,
+            "{mode:o}: {printed}"
+        );
+        assert!(!printed.contains(&secret));
         let doctor = run(["doctor", "--config", path]);
-        let told = String::from_utf8_lossy(&doctor.stdout);
-        assert_eq!(told.matches("warning  secrets").count(), expected, "{mode:o}: {told}");
+        let printed = String::from_utf8_lossy(&doctor.stdout);
+        assert_eq!(printed.matches("warning  secrets").count(), expected, "{mode:o}: {printed}");
     }
     write_all(0o644);
     let mut warned = Vec::new();
@@ -106,7 +110,7 @@ fn a_node_that_listens_everywhere_gives_its_url_to_its_own_machine_alone() {
 }
 
 #[test]
-fn the_log_says_once_that_commands_of_a_bot_do_nothing() {
+fn a_bot_that_registers_commands_is_logged_once() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let demo = Demo::start(&data, &["--members", "3", "--rate", "0"]);
@@ -126,7 +130,8 @@ fn the_log_says_once_that_commands_of_a_bot_do_nothing() {
     }
     assert_eq!(node.terminate(), Some(0));
     let lines = rest_of(&log);
-    let told = |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("a bot registered commands");
-    let [line] = &lines.iter().filter(told).collect::<Vec<_>>()[..] else { panic!("not one line: {lines:?}") };
+    let is_warning =
+        |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("a bot registered commands");
+    let [line] = &lines.iter().filter(is_warning).collect::<Vec<_>>()[..] else { panic!("not one line: {lines:?}") };
     assert_eq!((&line["level"], &line["application_id"]), (&json!("INFO"), &me["id"]));
 }

@@ -133,8 +133,8 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     assert_eq!((&places["connections_max"], &places["open_files"]), (&json!(160), &json!("256")));
     assert!(node.before.iter().all(|line| line["level"] == "INFO"), "{:?}", node.before);
     let contexts = node.before.iter().filter(|line| line["message"] == "compression contexts");
-    assert_eq!(contexts.count(), 1, "the check before the start says nothing");
-    let begun = Instant::now();
+    assert_eq!(contexts.count(), 1, "the check before the start logs nothing");
+    let started = Instant::now();
     let mut held = Vec::new();
     let statuses: Vec<u16> = (0..400)
         .map(|_| match raw_upgrade(node.addr, &request(PLAIN, "")) {
@@ -152,7 +152,7 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
             }
         })
         .collect();
-    println!("400 upgrades took {:?}", begun.elapsed());
+    println!("400 upgrades took {:?}", started.elapsed());
     let served = statuses.iter().filter(|status| **status == 101).count();
     assert_eq!(served, 140, "an eighth is for REST");
     assert_eq!(send_request(&mut connect(node.addr).unwrap(), "/dictionaries"), Some(200));
@@ -268,7 +268,7 @@ fn flood(to: SocketAddr) -> thread::JoinHandle<usize> {
 }
 
 #[test]
-fn s32_sockets_that_send_nothing_hold_up_nobody() {
+fn s32_sockets_that_send_nothing_do_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &["limits.handshakes_max=64"], None);
     let attack = flood(node.addr);
@@ -301,7 +301,7 @@ fn s32_a_probe_is_answered_while_silent_sockets_have_all_places() {
         gateway.push(stream);
         (status == 503).then_some(())
     });
-    // What is left, and the places of health checks.
+    // The remaining places, and those of health checks.
     let silent: Vec<TcpStream> = (0..60).map(|_| connect_from([127, 0, 1, 1], node.addr).unwrap()).collect();
     for round in 0..10 {
         assert_eq!(health(node.addr), Some(200), "round {round}");
@@ -316,16 +316,16 @@ fn s10_a_client_of_rest_that_does_not_read_is_ended_and_a_slow_one_is_not() {
     let node = Node::start(dir.path(), &["limits.write_stall_ms=1500"], None);
     let deaf: Vec<TcpStream> = (0..5).map(|_| pipeline(node.addr)).collect();
     let mut slow = pipeline(node.addr);
-    let begun = Instant::now();
+    let started = Instant::now();
     // Some 300 KB a second, and an answer has 180 KB.
     let (mut bytes, mut buffer) = (0, [0; 16 << 10]);
-    while begun.elapsed() < Duration::from_secs(6) {
+    while started.elapsed() < Duration::from_secs(6) {
         let count = slow.read(&mut buffer).unwrap();
-        assert!(count > 0, "it was ended after {:?}", begun.elapsed());
+        assert!(count > 0, "it was ended after {:?}", started.elapsed());
         bytes += count;
         thread::sleep(Duration::from_millis(50));
     }
-    println!("{bytes} bytes in {:?}", begun.elapsed());
+    println!("{bytes} bytes in {:?}", started.elapsed());
     wait_for("those that do not read are ended", || (node.metric("sockets_stalled_total") == 5).then_some(()));
     wait_for("their places are free", || (node.metric("sockets_rest") == 1).then_some(()));
     drop((deaf, slow));

@@ -51,9 +51,9 @@ fn a_node_keeps_everything_in_postgresql() {
 
     let demo = start(&data, &url);
     let (mut http, channel) = (demo.client("bot_token"), demo.channels()[0].clone());
-    let mut said = HashMap::new();
+    let mut stored = HashMap::new();
     for n in 0..50 {
-        said.insert(post(&mut http, &channel, &n.to_string()).unwrap(), n.to_string());
+        stored.insert(post(&mut http, &channel, &n.to_string()).unwrap(), n.to_string());
     }
     let mut user = demo.client("user_token");
     let made = user.request("POST", "/api/v10/guilds", Some(&json!({"name": "made over REST"}))).unwrap();
@@ -75,7 +75,7 @@ fn a_node_keeps_everything_in_postgresql() {
     demo.kill();
     let demo = start(&data, &url);
     let history = demo.client("bot_token").history(&channel);
-    for (id, content) in &said {
+    for (id, content) in &stored {
         assert_eq!(history.get(id), Some(content));
     }
     let read = demo.client("user_token").get(&guild).unwrap();
@@ -84,12 +84,12 @@ fn a_node_keeps_everything_in_postgresql() {
 }
 
 #[test]
-fn an_outage_of_postgresql_is_told_and_passes() {
+fn an_outage_of_postgresql_is_reported_and_ends_without_a_restart() {
     let Some(server) = PostgresServer::start(&[]) else { return };
     let (dir, url) = (tempfile::tempdir().unwrap(), server.tcp_url(&server.create_database()));
     let demo = start(dir.path(), &url);
     let (mut http, channel) = (demo.client("bot_token"), demo.channels()[0].clone());
-    let mut said = vec![post(&mut http, &channel, "before").unwrap()];
+    let mut stored = vec![post(&mut http, &channel, "before").unwrap()];
     server.crash();
     wait_for("/readyz says so", || (ready(&demo) == 503).then_some(()));
     // The node closes connections that were idle for long.
@@ -97,7 +97,7 @@ fn an_outage_of_postgresql_is_told_and_passes() {
     wait_for("refusals", || match post(&mut http, &channel, "during") {
         Some(id) => {
             // It was on its way when the server ended.
-            said.push(id);
+            stored.push(id);
             None
         }
         None => Some(()),
@@ -110,9 +110,9 @@ fn an_outage_of_postgresql_is_told_and_passes() {
     server.start_again();
     wait_for("/readyz", || (ready(&demo) == 200).then_some(()));
     let mut http = demo.client("bot_token");
-    said.push(wait_for("writes", || post(&mut http, &channel, "after")));
+    stored.push(wait_for("writes", || post(&mut http, &channel, "after")));
     let history = http.history(&channel);
-    for id in &said {
+    for id in &stored {
         assert!(history.contains_key(id), "{id}: {history:?}");
     }
     assert_eq!(demo.terminate(), Some(0));
@@ -148,10 +148,10 @@ fn a_copied_database_gives_the_same_answers() {
     let (data, url) = (dir.path().join("data"), server.tcp_url(&database));
     let from = format!("sqlite:{}", data.display());
     let copy = |from: &str, to: &str| run(["store", "copy", "--from", from, "--to", to]);
-    let refused = |from: &str, to: &str, code: i32, told: &str| {
+    let refused = |from: &str, to: &str, code: i32, expected: &str| {
         let output = copy(from, to);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
-        assert!(text(&output).contains(told), "{told}: {}", text(&output));
+        assert!(text(&output).contains(expected), "{expected}: {}", text(&output));
     };
     refused(&from, &url, 1, "has no guildhall.db");
     refused(&url, &from, 2, "--from must be sqlite:DIR");
@@ -202,15 +202,15 @@ fn a_copied_database_gives_the_same_answers() {
 }
 
 #[test]
-fn what_is_wrong_with_a_database_is_told() {
+fn faults_of_a_database_are_named() {
     let Some(server) = PostgresServer::shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let url = server.tcp_url(&server.create_database());
     let serve = ["serve", "--listen", "127.0.0.1:0"];
-    let check = |url: &str, args: &[&str], code: i32, told: &str| {
+    let check = |url: &str, args: &[&str], code: i32, expected: &str| {
         let output = command(url, dir.path(), args);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
-        assert!(text(&output).contains(told), "{told}: {}", text(&output));
+        assert!(text(&output).contains(expected), "{expected}: {}", text(&output));
     };
     check(&url.replace("guildhall:", "nobody:"), &serve, 1, "see its user and password");
     check(&url.replace("/test_", "/none_"), &serve, 1, "createdb");

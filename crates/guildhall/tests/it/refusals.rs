@@ -107,7 +107,7 @@ fn every_refused_identify_has_a_reason() {
 
 /// The close reason names the parameter of the URL.
 #[test]
-fn a_refused_url_is_told_what_is_wrong() {
+fn the_close_reason_names_the_wrong_parameter() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, addr, _log) = serve(&dir.path().join("data"), &[]);
     for (target, code, parameter) in

@@ -28,7 +28,7 @@ fn heartbeats(addr: SocketAddr, token: &str) -> usize {
 }
 
 #[test]
-fn limits_change_and_the_log_says_which() {
+fn limits_change_and_the_log_names_them() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (dir.path().join("g.toml"), dir.path().join("data"));
     let made = run_to_end(guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data));
@@ -111,7 +111,7 @@ fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
 }
 
 #[test]
-fn config_check_says_what_would_be_in_force_and_no_secret() {
+fn config_check_prints_the_settings_in_force_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let (file, key) = (dir.path().join("g.toml"), dir.path().join("key"));
     let secret = "s3cret-".repeat(8);

@@ -140,8 +140,8 @@ fn relays_return_canaries_and_clients_receive_none() {
     assert!(value("canary_seconds_count{members_from=\"0\"}") >= 3.0);
     assert!(value("canary_seconds_sum{members_from=\"0\"}") > 0.0);
     let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
-    let said = demo.client("bot_token").request("POST", &path, Some(&json!({"content": "a"}))).unwrap();
-    assert_eq!(said.status, 200);
+    let created = demo.client("bot_token").request("POST", &path, Some(&json!({"content": "a"}))).unwrap();
+    assert_eq!(created.status, 200);
     session.expect_event("MESSAGE_CREATE");
     assert_eq!(session.last_seq, seq + 1, "no canary took a sequence number");
     assert_eq!(value("rest_request_seconds_count{route=\"POST /api/channels/{channel_id}/messages\"}"), 1.0);
@@ -150,7 +150,7 @@ fn relays_return_canaries_and_clients_receive_none() {
 #[test]
 fn the_loudest_callers_and_the_owners_of_files_are_reported() {
     let dir = tempfile::tempdir().unwrap();
-    // So little room that an account's day gives back a byte a second.
+    // So little room that an account's share recovers by a byte a second.
     let settings = ["--set", "limits.rest_rate_percent=0", "--set", "uploads.bytes_max=1000000"];
     let demo = Demo::start(dir.path(), &[&["--members", "5", "--rate", "0"], &settings[..]].concat());
     let channel = demo.channels()[0].clone();
@@ -207,7 +207,7 @@ fn the_loudest_callers_and_the_owners_of_files_are_reported() {
     assert_eq!(files["guild_bytes_max"].as_u64().unwrap(), bytes_max / 2, "{files}");
     assert_eq!(files["account_day_bytes_max"].as_u64().unwrap(), bytes_max / 10, "{files}");
 
-    // What was there before a start counts as well, once its guild is known.
+    // Files from before the start count as well, once their guild is known.
     assert_eq!(demo.terminate(), Some(0));
     let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
     let mut admin = Http::new(demo.addr, &format!("Bearer {}", demo.manifest["admin_key"].as_str().unwrap()));

@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::fs::{self, File};
 
-const CONTENT: &str = "zq7-what-was-said-between-two-people";
+const CONTENT: &str = "zq7-content-of-a-private-message";
 const WRONG_TOKEN: &str = "zq7-a-token-that-is-none-of-ours";
 const NONCE: &str = "zq7-nonce";
 
@@ -58,7 +58,7 @@ fn run(format: &str) -> (String, Vec<String>) {
 
 fn check(format: &str) -> String {
     let (log, secrets) = run(format);
-    assert!(log.lines().count() > 20, "the log says something: {}", log.lines().count());
+    assert!(log.lines().count() > 20, "the log has lines: {}", log.lines().count());
     for secret in secrets {
         // A part of it would be too much already.
         for part in [secret.clone(), secret.chars().take(24).collect()] {
@@ -70,7 +70,7 @@ fn check(format: &str) -> String {
 }
 
 #[test]
-fn no_secret_and_nothing_that_was_said_is_in_the_log() {
+fn the_log_has_no_secrets_and_no_message_content() {
     check("text");
     let log = check("json");
     for line in log.lines() {

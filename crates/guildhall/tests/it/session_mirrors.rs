@@ -39,14 +39,14 @@ fn write(node: &Node, token: &str, channel: &str, content: &str) {
 
 /// Direct messages up to RESUMED, in order; none: op 9.
 fn outcome(ws: &mut Ws) -> Option<Vec<String>> {
-    let mut told = Vec::new();
+    let mut contents = Vec::new();
     ws.until("RESUMED or op 9", |got| {
         let Got::Payload(payload) = &got else { return Err(got) };
         match (payload["op"].as_u64(), payload["t"].as_str()) {
             (Some(9), _) => return Ok(None),
-            (_, Some("RESUMED")) => return Ok(Some(std::mem::take(&mut told))),
+            (_, Some("RESUMED")) => return Ok(Some(std::mem::take(&mut contents))),
             (_, Some("MESSAGE_CREATE")) if payload["d"]["guild_id"] == Value::Null => {
-                told.push(payload["d"]["content"].as_str().unwrap_or_default().to_owned());
+                contents.push(payload["d"]["content"].as_str().unwrap_or_default().to_owned());
             }
             _ => {}
         }
@@ -121,7 +121,7 @@ fn w1_a_direct_message_within_the_lag_is_not_lost_in_silence() {
             let mut without = resume(&first, &token, (&session_id, before));
             assert_eq!(outcome(&mut without), Some(vec!["in the lag".to_owned()]));
         }
-        Some(told) => assert_eq!(told, Vec::<String>::new()),
+        Some(contents) => assert_eq!(contents, Vec::<String>::new()),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn resume(node: &Node, token: &str, (session_id, seq): (&str, u64)) -> Ws {
 /// Names of events, or contents of messages, up to RESUMED; the seqs follow each other.
 #[track_caller]
 fn replay(ws: &mut Ws, after: u64) -> Vec<String> {
-    let (mut told, mut next) = (Vec::new(), after + 1);
+    let (mut names, mut next) = (Vec::new(), after + 1);
     ws.until("RESUMED", |got| {
         let Got::Payload(payload) = &got else { return Err(got) };
         if payload["op"] != 0 {
@@ -39,10 +39,10 @@ fn replay(ws: &mut Ws, after: u64) -> Vec<String> {
         assert_eq!(payload["s"], next, "{payload}");
         next += 1;
         let name = payload["t"].as_str().unwrap();
-        told.push(if name == "MESSAGE_CREATE" { text(&payload["d"]["content"]) } else { name.to_owned() });
+        names.push(if name == "MESSAGE_CREATE" { text(&payload["d"]["content"]) } else { name.to_owned() });
         if name == "RESUMED" { Ok(()) } else { Err(got) }
     });
-    told
+    names
 }
 
 fn text(value: &Value) -> String {
@@ -50,9 +50,9 @@ fn text(value: &Value) -> String {
 }
 
 /// Contents of messages and RESUMED.
-fn messages(told: Vec<String>) -> Vec<String> {
+fn messages(names: Vec<String>) -> Vec<String> {
     let is_event = |name: &str| ["GUILD_", "PRESENCE_", "SESSIONS_"].iter().any(|prefix| name.starts_with(prefix));
-    told.into_iter().filter(|name| !is_event(name)).collect()
+    names.into_iter().filter(|name| !is_event(name)).collect()
 }
 
 /// A session of Bob at a node, his token, and the place that he has reached.
@@ -162,11 +162,11 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
     first.wait_for_members(1);
     for ((session_id, seq), missed) in [(&place, None), (&cut_place, Some(missed))] {
         let mut ws = resume(&first, &token, (session_id, *seq));
-        let mut told = messages(replay(&mut ws, *seq));
+        let mut names = messages(replay(&mut ws, *seq));
         // The second session has also received what was posted for the first.
-        told.retain(|content| content != "live");
+        names.retain(|content| content != "live");
         let expected = missed.into_iter().chain(["RESUMED".to_owned()]);
-        assert_eq!(told, expected.collect::<Vec<_>>());
+        assert_eq!(names, expected.collect::<Vec<_>>());
         say_until_heard(&first, &others_token, &mut ws);
     }
     let moved: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");

@@ -67,7 +67,7 @@ fn routes(demo: &Demo) -> Vec<(String, String)> {
     routes
 }
 
-/// The path with ids that nobody has.
+/// The path with ids that do not exist.
 fn filled(path: &str) -> String {
     path.split('/')
         .map(|piece| match piece {
@@ -210,7 +210,7 @@ fn answered(streams: &[TcpStream]) -> Vec<u16> {
 }
 
 #[test]
-fn s4_stalled_bodies_hold_up_nobody() {
+fn s4_stalled_bodies_do_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
     let demo = server(dir.path(), &["limits.rest_trusted_proxies=127.0.0.1"]);
     // From another address: this machine's.

@@ -147,19 +147,19 @@ pub fn end_of(mut child: Child, what: &str) -> Output {
         });
         (gathered, thread)
     }
-    let (stdout, told) = gather(child.stdout.take().expect("a pipe"));
+    let (stdout, reader) = gather(child.stdout.take().expect("a pipe"));
     let (stderr, warned) = gather(child.stderr.take().expect("a pipe"));
     let mut process = Process(child);
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let ended = process.0.try_wait().expect("the child can be asked");
-        if let (Some(status), true) = (ended, told.is_finished() && warned.is_finished()) {
+        let ended = process.0.try_wait().expect("the child can be waited for");
+        if let (Some(status), true) = (ended, reader.is_finished() && warned.is_finished()) {
             let taken = |of: &Mutex<Vec<u8>>| std::mem::take(&mut *of.lock().unwrap());
             return Output { status, stdout: taken(&stdout), stderr: taken(&stderr) };
         }
         if Instant::now() > deadline {
             let text = |of: &Mutex<Vec<u8>>| String::from_utf8_lossy(&of.lock().unwrap()).into_owned();
-            panic!("{what} does not end ({ended:?}), and said {} {}", text(&stdout), text(&stderr));
+            panic!("{what} does not end ({ended:?}), and printed {} {}", text(&stdout), text(&stderr));
         }
         thread::sleep(Duration::from_millis(2));
     }
@@ -210,7 +210,7 @@ impl Process {
 
     /// The exit code, if it has ended.
     pub fn has_ended(&mut self) -> Option<Option<i32>> {
-        self.0.try_wait().expect("the child can be asked").map(|status| status.code())
+        self.0.try_wait().expect("the child can be waited for").map(|status| status.code())
     }
 
     pub fn id(&self) -> u32 {
@@ -227,7 +227,7 @@ impl Process {
     /// SIGTERM; returns the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         self.signal("TERM");
-        wait_for("the end of the process", || self.0.try_wait().expect("the child can be asked")).code()
+        wait_for("the end of the process", || self.0.try_wait().expect("the child can be waited for")).code()
     }
 }
 
@@ -247,7 +247,7 @@ pub fn serve(data: &Path, args: &[&OsStr]) -> (Process, SocketAddr, Receiver<Val
     (process, addr, log)
 }
 
-/// The same by a command of the caller's, with the line that says it is ready. `look` sees the lines before that.
+/// The same by a command of the caller's, with the line of its readiness. `look` gets the lines before that.
 #[track_caller]
 pub fn serve_by(mut command: Command, mut look: impl FnMut(&Value)) -> (Process, Value, Receiver<Value>) {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -315,7 +315,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts it on `dir`, quiet unless `args` say otherwise, and waits until it is ready.
+    /// Starts it on `dir`, quiet unless `args` set a rate, and waits until it is ready.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
         Self::start_on(dir, "127.0.0.1:0", args, Stdio::null())
     }
@@ -328,7 +328,7 @@ impl Demo {
         command.arg(dir).args(args).stdout(Stdio::null()).stderr(log);
         let mut process = Process(command.spawn().expect("the binary starts"));
         let manifest: Value = wait_for("demo.json", || {
-            if let Some(status) = process.0.try_wait().expect("the child can be asked") {
+            if let Some(status) = process.0.try_wait().expect("the child can be waited for") {
                 panic!("the demo ended: {status}");
             }
             let text = fs::read(&path).ok().filter(|text| Some(text) != stale.as_ref())?;
@@ -392,7 +392,7 @@ impl Http {
         self.request("GET", path, None)
     }
 
-    /// What everything says that a channel holds, by id.
+    /// Contents of all messages of a channel, by id.
     pub fn history(&mut self, channel: &str) -> HashMap<String, String> {
         let text = |value: &Value| value.as_str().expect("text").to_owned();
         let mut all = HashMap::new();
@@ -410,7 +410,7 @@ impl Http {
         }
     }
 
-    /// Asks; an error means nobody knows whether it was done.
+    /// Sends a request; after an error its effect is unknown.
     pub fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) if is_open(connection.get_ref())? => connection,
@@ -486,7 +486,7 @@ impl Raw {
     }
 }
 
-/// One request on a connection of its own, as it stands; none when the server says nothing and closes.
+/// One request on a connection of its own, byte for byte; none when the server closes without a response.
 #[track_caller]
 pub fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
     let mut stream = connect(addr).expect("it listens");
@@ -519,7 +519,7 @@ pub fn ask(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8
     exchange(addr, &[head.as_bytes(), body].concat()).expect("an answer")
 }
 
-/// What `/metrics` says.
+/// The text of `/metrics`.
 pub fn metrics(addr: SocketAddr) -> String {
     ask(addr, "GET", "/metrics", "", b"").text()
 }

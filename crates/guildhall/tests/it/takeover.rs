@@ -154,7 +154,12 @@ impl Client {
             Some(10) => {}
             Some(11) => self.acks += 1,
             Some(0) => {
-                assert_eq!(payload["s"].as_u64(), Some(self.seq + 1), "{}: nothing is missed or told twice", self.way);
+                assert_eq!(
+                    payload["s"].as_u64(),
+                    Some(self.seq + 1),
+                    "{}: nothing is missed or received twice",
+                    self.way
+                );
                 self.seq += 1;
                 let name = payload["t"].as_str().unwrap();
                 let is_here = |guilds: &Value| guilds.as_array().is_some_and(|guilds| guilds[0]["unavailable"] != true);
@@ -305,7 +310,7 @@ impl Writer {
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                let content = format!("number {number} with äöü and what else is said here");
+                let content = format!("number {number} with äöü and further text");
                 let body = json!({"content": content});
                 // A connection each: one that is kept may be closed between two requests.
                 let answer = Http::new(addr, &token).request("POST", &path, Some(&body)).expect("an answer");
@@ -368,10 +373,10 @@ fn survives_takeovers(streams: &str) {
         }
         turn_until(&mut clients, "heartbeat answers", |clients| clients.iter().all(|client| client.acks >= round));
     }
-    let told = writer.stop();
-    turn_until(&mut clients, "the last message", |clients| clients.iter().all(|c| c.contents.last() == told.last()));
+    let posted = writer.stop();
+    turn_until(&mut clients, "the last message", |clients| clients.iter().all(|c| c.contents.last() == posted.last()));
     for client in &clients {
-        assert_eq!(client.contents, told, "{}", client.way);
+        assert_eq!(client.contents, posted, "{}", client.way);
         assert_eq!(client.others, [""; 0], "{}", client.way);
         println!("{streams} {}: longest silence {:?}", client.way, client.longest_silence);
     }
@@ -437,8 +442,8 @@ fn t1_until_the_guilds_end_a_failure_changes_nothing() {
 
     fs::write(&file, "[server]\nnonsense = 7\n").unwrap();
     let failed = run_to_end(guildhall(["upgrade", "--data"]).arg(&data));
-    let told = stderr(&failed);
-    assert!(failed.status.code() == Some(1) && told.contains("ended before it took over"), "{told}");
+    let output = stderr(&failed);
+    assert!(failed.status.code() == Some(1) && output.contains("ended before it took over"), "{output}");
     goes_on(&mut node, &mut clients, &ana, "after wrong settings");
 
     // And then it works.
@@ -450,9 +455,9 @@ fn t1_until_the_guilds_end_a_failure_changes_nothing() {
     turn_until(&mut clients, "the upgrade", |_| upgrade.is_finished());
     let upgrade = upgrade.join().unwrap();
     assert!(upgrade.status.success(), "{}", stderr(&upgrade));
-    let told = String::from_utf8_lossy(&upgrade.stdout).into_owned();
-    assert!(told.contains(&format!("serves {} connections", clients.len())), "{told}");
-    let pid: u32 = told.split(' ').nth(1).and_then(|pid| pid.parse().ok()).expect("a process id");
+    let output = String::from_utf8_lossy(&upgrade.stdout).into_owned();
+    assert!(output.contains(&format!("serves {} connections", clients.len())), "{output}");
+    let pid: u32 = output.split(' ').nth(1).and_then(|pid| pid.parse().ok()).expect("a process id");
     assert_eq!(wait_for("the end of the first process", || node.process.has_ended()), Some(0));
     let stop = || Command::new("kill").arg(pid.to_string()).status().expect("kill runs");
     let message = json!({"content": "by the next process"});
@@ -506,7 +511,7 @@ fn without_a_node_there_is_nothing_to_take_over() {
     let dir = tempfile::tempdir().unwrap();
     for args in [["serve", "--takeover", "--data"].as_slice(), &["upgrade", "--data"]] {
         let output = run_to_end(guildhall(args).arg(dir.path()));
-        let told = stderr(&output);
-        assert!(output.status.code() == Some(1) && told.contains("no node runs on"), "{told}");
+        let output = stderr(&output);
+        assert!(output.status.code() == Some(1) && output.contains("no node runs on"), "{output}");
     }
 }

@@ -40,7 +40,7 @@ pub struct TestNode {
     pub addr: SocketAddr,
 }
 
-/// An account, and how it asks over REST.
+/// An account, and its requests over REST.
 #[derive(Clone)]
 pub struct Person {
     pub id: String,
@@ -49,7 +49,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Asks; the answer whatever it says.
+    /// Sends a request; returns the answer with any status.
     #[track_caller]
     pub fn request(&self, method: &str, path: &str, body: Value) -> Answer {
         let body = if body.is_null() { None } else { Some(body) };
@@ -60,7 +60,7 @@ impl Person {
         answer
     }
 
-    /// Asks for what must succeed.
+    /// Reads a resource, which must succeed.
     #[track_caller]
     pub fn get(&self, path: &str) -> Value {
         self.done("GET", path, Value::Null)
@@ -73,7 +73,7 @@ impl Person {
         answer.body
     }
 
-    /// Asks for what must be refused, with this status and code.
+    /// Sends a request that must be refused, with this status and code.
     #[track_caller]
     pub fn refused(&self, method: &str, path: &str, body: Value, status: u16, code: u64) {
         let answer = self.request(method, path, body);
@@ -182,7 +182,7 @@ impl TestNode {
         }
     }
 
-    /// Puts somebody into a voice channel without a session.
+    /// Puts an account into a voice channel without a session.
     pub fn in_voice(&self, guild: &str, person: &Person, channel: &str) {
         let node = self.running.as_ref().expect("it runs").node.clone();
         let id = |text: &str| text.parse().expect("an id");
@@ -326,7 +326,7 @@ impl Client {
 
     /// All dispatches so far. Call it only after another client has received a later event.
     #[track_caller]
-    pub fn told(&mut self) -> Vec<(String, Value)> {
+    pub fn received(&mut self) -> Vec<(String, Value)> {
         self.send(1, &json!(null));
         self.dispatches_until("the answer to a heartbeat", |payload| payload["op"] == 11)
     }
@@ -351,7 +351,7 @@ impl Client {
     /// Names of all dispatches so far.
     #[track_caller]
     pub fn names(&mut self) -> Vec<String> {
-        self.told().into_iter().map(|(name, _)| name).collect()
+        self.received().into_iter().map(|(name, _)| name).collect()
     }
 }
 
@@ -386,6 +386,6 @@ fn title(payload: &Value) -> String {
 }
 
 /// Of these events, the names.
-pub fn names(told: &[(String, Value)]) -> Vec<&str> {
-    told.iter().map(|(name, _)| name.as_str()).collect()
+pub fn names(events: &[(String, Value)]) -> Vec<&str> {
+    events.iter().map(|(name, _)| name.as_str()).collect()
 }

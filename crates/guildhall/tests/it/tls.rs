@@ -265,13 +265,13 @@ fn the_command_line_speaks_tls_to_its_own_node() {
         assert!(done.status.success(), "{host}: {}", stderr(&done));
         assert!(String::from_utf8_lossy(&done.stdout).contains("\"reached\""), "{done:?}");
     }
-    let refused = |done: &std::process::Output, told: &str| {
+    let refused = |done: &std::process::Output, expected: &str| {
         assert_eq!(done.status.code(), Some(1));
-        assert!(stderr(done).contains(told), "{told}: {}", stderr(done));
+        assert!(stderr(done).contains(expected), "{expected}: {}", stderr(done));
     };
     let url = format!("https://localhost:{port}");
     refused(&publish(&url, &["--ca", two]), "was not trusted");
-    // Nobody that a system trusts signed it.
+    // No authority that the system trusts has signed it.
     refused(&publish(&url, &[]), "trusted");
     refused(&publish(&url, &["--ca", "none.pem"]), "none.pem");
     refused(&publish(&format!("http://127.0.0.1:{port}"), &[]), "it speaks only TLS");
@@ -279,7 +279,7 @@ fn the_command_line_speaks_tls_to_its_own_node() {
     assert_eq!(process.terminate(), Some(0));
 }
 
-/// What `openssl req -x509` makes has CA:TRUE. The file of --ca may be that certificate itself.
+/// A certificate of `openssl req -x509` has CA:TRUE. The file of --ca may be that certificate itself.
 #[test]
 fn t1_a_certificate_of_the_operators_own_file_is_trusted_if_it_is_valid_and_names_the_host() {
     const KEY: &str = "a root key of more than thirty-two bytes";

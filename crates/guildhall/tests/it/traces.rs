@@ -217,7 +217,7 @@ fn a_message_is_traced_from_its_rest_call_to_the_last_socket() {
     let (token, channel) = (demo.token("bot_token"), demo.channels()[0].clone());
     let mut sessions: Vec<Ws> = (0..3).map(|_| inside(demo.addr, &token)).collect();
     let path = format!("/api/v10/channels/{channel}/messages");
-    // Not sampled: by rate none is, and the second caller says no.
+    // Not sampled: by rate none is, and the second caller's flag is 00.
     assert_eq!(post(demo.addr, &token, &path, &json!({"content": "a"}), ""), 200);
     assert_eq!(post(demo.addr, &token, &path, &json!({"content": "b"}), &format!("traceparent: {CALLER}-00\r\n")), 200);
     assert_eq!(post(demo.addr, &token, &path, &json!({"content": "c"}), &format!("traceparent: {CALLER}-01\r\n")), 200);

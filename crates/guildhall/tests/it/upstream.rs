@@ -98,11 +98,14 @@ pub fn properties(name: &str) -> Option<serde_json::Map<String, Value>> {
 /// Upstream's description of a route, by its path behind the version; literal segments before variable ones.
 fn route(method: &str, path: &str) -> Option<(&'static str, &'static Value)> {
     let path = path.split('?').next().unwrap_or_default();
-    let asked: Vec<&str> = path.split('/').collect();
+    let segments: Vec<&str> = path.split('/').collect();
     let fits = |template: &str| {
         let expected: Vec<&str> = template.split('/').collect();
-        expected.len() == asked.len()
-            && expected.iter().zip(&asked).all(|(expected, asked)| expected.starts_with('{') || expected == asked)
+        expected.len() == segments.len()
+            && expected
+                .iter()
+                .zip(&segments)
+                .all(|(expected, segments)| expected.starts_with('{') || expected == segments)
     };
     let routes = DATA["routes"].as_object().expect("routes").iter();
     let found =

@@ -35,8 +35,9 @@ fn with_the_preset_backend_accounts_change_nothing_by_themselves() {
     refused("DELETE", &format!("/users/@me/guilds/{guild}"), json!({}), 50013, "users.leave_guilds");
     refused("POST", "/users/@me/channels", json!({"recipient_id": me["id"]}), 50007, "");
     // Requests that no setting of the section names still work.
-    let said = user.request("POST", &format!("/api/v10/channels/{channel}/messages"), Some(&json!({"content": "hi"})));
-    assert_eq!(said.unwrap().status, 200);
+    let created =
+        user.request("POST", &format!("/api/v10/channels/{channel}/messages"), Some(&json!({"content": "hi"})));
+    assert_eq!(created.unwrap().status, 200);
     assert_eq!(demo.terminate(), Some(0));
 }
 

@@ -145,7 +145,7 @@ impl Ws {
     pub fn bytes(&mut self, mut bytes: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
         while !bytes.is_empty() {
-            assert!(Instant::now() < deadline, "the server takes no more: {} bytes are left", bytes.len());
+            assert!(Instant::now() < deadline, "the server stopped reading: {} bytes are left", bytes.len());
             match self.stream.write(bytes) {
                 Ok(count) => {
                     self.sent += count as u64;
@@ -157,7 +157,7 @@ impl Ws {
         }
     }
 
-    /// The next thing that is there already, if any.
+    /// The next message, if one was received already.
     pub fn poll(&mut self) -> Option<Got> {
         let mut buffer = [0; 16 << 10];
         while self.got.is_empty() && !self.ended {
@@ -201,13 +201,13 @@ impl Ws {
         }
     }
 
-    /// The next thing.
+    /// The next message, or the end.
     #[track_caller]
     pub fn next(&mut self) -> Got {
         self.next_within(PATIENCE).expect("something comes in time")
     }
 
-    /// The next thing, if it comes in time.
+    /// The next message, or the end, if it comes in time.
     pub fn next_within(&mut self, limit: Duration) -> Option<Got> {
         let deadline = Instant::now() + limit;
         loop {
@@ -221,7 +221,7 @@ impl Ws {
         }
     }
 
-    /// Skips what `take` gives back. The end of the connection is no such thing.
+    /// Skips messages that `take` returns as `Err`. The end of the connection is never skipped.
     #[track_caller]
     pub fn until<T>(&mut self, what: &str, mut take: impl FnMut(Got) -> Result<T, Got>) -> T {
         let mut wait = Wait::new(what);

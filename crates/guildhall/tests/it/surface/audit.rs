@@ -18,7 +18,7 @@ fn with_reason(person: &Person, method: &str, path: &str, body: &Value, reason: 
 }
 
 #[test]
-fn moderation_is_logged_told_and_read_back() {
+fn moderation_is_logged_announced_and_listed() {
     let mut node = TestNode::new();
     let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
     let (bot, blind) = (node.bot(200, "bot"), node.bot(201, "blind"));
@@ -39,18 +39,18 @@ fn moderation_is_logged_told_and_read_back() {
 
     let kick = format!("/guilds/{guild}/members/{}", eve.id);
     assert_eq!(with_reason(&ana, "DELETE", &kick, &json!({}), "too%20loud%20%F0%9F%94%A5"), 204);
-    let told = reader.event("GUILD_AUDIT_LOG_ENTRY_CREATE");
-    let kicked = json!({"id": told["id"], "action_type": 20, "user_id": ana.id, "target_id": eve.id,
+    let entry = reader.event("GUILD_AUDIT_LOG_ENTRY_CREATE");
+    let kicked = json!({"id": entry["id"], "action_type": 20, "user_id": ana.id, "target_id": eve.id,
         "reason": "too loud 🔥"});
     let mut with_guild = kicked.clone();
     with_guild["guild_id"] = json!(guild);
-    assert_eq!(told, with_guild);
+    assert_eq!(entry, with_guild);
     ana.done("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), json!({}));
     assert_eq!(reader.event("GUILD_AUDIT_LOG_ENTRY_CREATE")["action_type"], 22);
     ana.done("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING);
     ana.done("PATCH", &format!("/channels/{general}"), json!({"name": "lobby", "topic": "t"}));
-    let said = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"}));
-    ana.done("DELETE", &format!("/channels/{general}/messages/{}", said["id"].as_str().unwrap()), NOTHING);
+    let posted = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"}));
+    ana.done("DELETE", &format!("/channels/{general}/messages/{}", posted["id"].as_str().unwrap()), NOTHING);
     let hook = ana.done("POST", &format!("/channels/{general}/webhooks"), json!({"name": "hook"}));
     let entries = ana.get(&log)["audit_log_entries"].clone();
     let kinds: Vec<u64> = entries.as_array().unwrap().iter().map(|e| e["action_type"].as_u64().unwrap()).collect();

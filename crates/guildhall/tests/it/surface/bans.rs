@@ -1,4 +1,4 @@
-//! Bans, and bringing somebody in.
+//! Bans, and members that a bot adds.
 
 use crate::test_node::{EVERYTHING, TestNode, names};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const NOTHING: Value = Value::Null;
 
 #[test]
-fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
+fn a_banned_member_leaves_receives_no_events_and_cannot_return() {
     let mut node = TestNode::new();
     let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "eve"));
     let (watch, deaf) = (node.bot(201, "watch"), node.bot(202, "deaf"));
@@ -17,17 +17,17 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", watch.id), NOTHING);
     let say = |text: &str| ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": text}));
 
-    let mut told = node.connect(&watch, EVERYTHING);
-    told.event("GUILD_CREATE");
-    let mut untold = node.connect(&deaf, EVERYTHING);
-    untold.event("GUILD_CREATE");
+    let mut watcher = node.connect(&watch, EVERYTHING);
+    watcher.event("GUILD_CREATE");
+    let mut others = node.connect(&deaf, EVERYTHING);
+    others.event("GUILD_CREATE");
     let mut victim = node.connect(&eve, EVERYTHING);
     victim.event("GUILD_CREATE");
     let mut away = node.connect(&eve, EVERYTHING);
     away.event("GUILD_CREATE");
     let away = away.lose();
 
-    let said = eve.done("POST", &format!("/channels/{general}/messages"), json!({"content": "spam"}));
+    let posted = eve.done("POST", &format!("/channels/{general}/messages"), json!({"content": "spam"}));
     let kept = say("kept");
     bob.refused("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), json!({}), 403, 50013);
     ana.refused("PUT", &format!("/guilds/{guild}/bans/{}", ana.id), json!({}), 403, 50013);
@@ -36,16 +36,16 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     let ban = json!({"delete_message_seconds": 3600});
     assert_eq!(ana.request("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), ban).status, 204);
 
-    let removed = told.event("GUILD_MEMBER_REMOVE");
+    let removed = watcher.event("GUILD_MEMBER_REMOVE");
     assert_eq!((&removed["user"]["id"], &removed["guild_id"]), (&json!(eve.id), &json!(guild)));
-    let banned = told.event("GUILD_BAN_ADD");
+    let banned = watcher.event("GUILD_BAN_ADD");
     assert_eq!((&banned["user"]["id"], &banned["guild_id"]), (&json!(eve.id), &json!(guild)));
     assert_eq!(banned["delete_message_secs"], 3600);
-    let gone = told.event("MESSAGE_DELETE_BULK");
-    assert_eq!(gone, json!({"ids": [said["id"]], "channel_id": general, "guild_id": guild}));
+    let gone = watcher.event("MESSAGE_DELETE_BULK");
+    assert_eq!(gone, json!({"ids": [posted["id"]], "channel_id": general, "guild_id": guild}));
     say("after the ban");
-    told.event("MESSAGE_CREATE");
-    let names_of_untold = untold.names();
+    watcher.event("MESSAGE_CREATE");
+    let names_of_untold = others.names();
     assert!(names_of_untold.contains(&"GUILD_MEMBER_REMOVE".to_owned()), "{names_of_untold:?}");
     assert!(!names_of_untold.contains(&"GUILD_BAN_ADD".to_owned()), "it may view neither bans nor the log");
 
@@ -76,14 +76,14 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     node.restart();
     let (ana, eve) = (node.again(&ana), node.again(&eve));
     ana.refused("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}), 403, 40007);
-    let mut told = node.connect(&node.again(&watch), EVERYTHING);
-    told.event("GUILD_CREATE");
+    let mut watcher = node.connect(&node.again(&watch), EVERYTHING);
+    watcher.event("GUILD_CREATE");
     assert_eq!(ana.request("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING).status, 204);
-    assert_eq!(told.event("GUILD_BAN_REMOVE")["user"]["id"], eve.id);
+    assert_eq!(watcher.event("GUILD_BAN_REMOVE")["user"]["id"], eve.id);
     ana.refused("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING, 404, 10026);
     let joined = ana.request("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}));
     assert_eq!((joined.status, &joined.body["user"]["id"]), (201, &json!(eve.id)));
-    assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
+    assert_eq!(watcher.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn only_with_their_own_token_and_only_what_the_patron_may_give() {
     assert_eq!(session.event("GUILD_CREATE")["id"], guild, "a new member receives it at once");
     assert_eq!(bob.request("PUT", &path, json!({"access_token": eve.token})).status, 204, "already in");
     let counted = ana.get(&format!("/guilds/{guild}/prune?days=7"));
-    assert_eq!(counted, json!({"pruned": 0}), "nobody was there so long ago");
+    assert_eq!(counted, json!({"pruned": 0}), "no member is inactive for that long");
 }

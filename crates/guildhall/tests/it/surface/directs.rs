@@ -33,7 +33,7 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn two_write_to_each_other_and_nobody_else_hears() {
+fn only_the_two_recipients_receive_a_direct_message() {
     let node = TestNode::with(ANYONE);
     let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
     node.guild(&ana, &[&bob, &eve]);
@@ -49,16 +49,16 @@ fn two_write_to_each_other_and_nobody_else_hears() {
     assert_eq!((open(&ana, &bob), open(&bob, &ana)), (dm.clone(), dm.clone()));
 
     let messages = format!("/channels/{dm}/messages");
-    let said = ana.done("POST", &messages, json!({"content": format!("hi <@{}>", bob.id), "nonce": "n"}));
-    let told = bobs.event("MESSAGE_CREATE");
-    assert_eq!((&told["id"], &told["channel_id"], &told["channel_type"]), (&said["id"], &json!(dm), &json!(1)));
-    assert_eq!((&told["author"]["id"], &told["mentions"][0]["id"]), (&json!(ana.id), &json!(bob.id)));
+    let posted = ana.done("POST", &messages, json!({"content": format!("hi <@{}>", bob.id), "nonce": "n"}));
+    let event = bobs.event("MESSAGE_CREATE");
+    assert_eq!((&event["id"], &event["channel_id"], &event["channel_type"]), (&posted["id"], &json!(dm), &json!(1)));
+    assert_eq!((&event["author"]["id"], &event["mentions"][0]["id"]), (&json!(ana.id), &json!(bob.id)));
     for absent in ["guild_id", "member"] {
-        assert!(told.get(absent).is_none(), "{absent}: {told}");
+        assert!(event.get(absent).is_none(), "{absent}: {event}");
     }
-    assert!(told["mentions"][0].get("member").is_none());
+    assert!(event["mentions"][0].get("member").is_none());
     assert_eq!(anas.event("MESSAGE_CREATE")["nonce"], "n");
-    let message = id(&said);
+    let message = id(&posted);
 
     bob.done("POST", &format!("/channels/{dm}/typing"), NOTHING);
     let typing = anas.event("TYPING_START");
@@ -131,7 +131,7 @@ fn it_is_no_guild() {
 }
 
 #[test]
-fn who_cannot_be_written_to() {
+fn recipients_of_a_direct_message_must_be_allowed() {
     let node = TestNode::with(ANYONE);
     let (ana, bot, other) = (node.user(100, "ana"), node.bot(200, "bot"), node.bot(201, "other"));
     let path = "/users/@me/channels";
@@ -142,7 +142,7 @@ fn who_cannot_be_written_to() {
     bot.refused("POST", path, json!({"recipient_id": other.id}), 403, 50007);
     bot.refused("POST", path, json!({"recipients": [ana.id, other.id]}), 403, 20001);
     ana.refused("POST", path, json!({"recipients": [bot.id, other.id]}), 403, 50007);
-    // One in a list is a direct message, as user clients ask for it.
+    // A list with one recipient is a direct message, as user clients request it.
     let dm = id(&ana.done("POST", path, json!({"recipients": [bot.id]})));
     assert_eq!(dm, open(&bot, &ana));
     assert_eq!(ids(&ana.get(path)), [dm]);
@@ -150,7 +150,7 @@ fn who_cannot_be_written_to() {
 }
 
 #[test]
-fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
+fn a_bot_receives_direct_messages_by_intent_on_its_first_shard() {
     let node = TestNode::with(ANYONE);
     let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
     node.guild(&ana, &[&bot]);
@@ -190,7 +190,7 @@ fn closed_and_open_again() {
     let closed = ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(closed["id"], json!(dm));
     assert_eq!(anas.event("CHANNEL_DELETE")["id"], json!(dm));
-    // Once more says nothing, and it is not listed.
+    // A repetition sends no event, and it is not listed.
     ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(ana.get("/users/@me/channels"), json!([]));
     assert_eq!(online(&node, &ana).ready["private_channels"], json!([]));
@@ -198,10 +198,10 @@ fn closed_and_open_again() {
     // A message reopens the direct message first.
     say(&bob, &dm, "still there?");
     bobs.event("MESSAGE_CREATE");
-    assert_eq!(names(&anas.told()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
+    assert_eq!(names(&anas.received()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
     ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     anas.event("CHANNEL_DELETE");
-    // So does asking for it.
+    // So does opening it.
     assert_eq!(open(&ana, &bob), dm);
     anas.event("CHANNEL_CREATE");
     assert_eq!((anas.names(), bobs.names()), (Vec::new(), Vec::new()));
@@ -272,8 +272,8 @@ fn groups() {
     assert_eq!((&added["channel_id"], &added["user"]["id"]), (&json!(group), &json!(dan.id)));
     let note = bobs.event("MESSAGE_CREATE");
     assert_eq!((&note["type"], &note["mentions"][0]["id"]), (&json!(1), &json!(dan.id)));
-    assert_eq!(names(&dans.told()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
-    // Once more says nothing; bots and strangers do not come in.
+    assert_eq!(names(&dans.received()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
+    // A repetition sends no event; bots and strangers are refused.
     bob.done("PUT", &format!("{path}/recipients/{}", dan.id), NOTHING);
     bob.refused("PUT", &format!("{path}/recipients/{}", bot.id), NOTHING, 403, 50007);
     bob.refused("PUT", &format!("{path}/recipients/999"), NOTHING, 400, 50033);
@@ -324,7 +324,7 @@ fn a_group_is_of_ten() {
 }
 
 #[test]
-fn an_account_that_changed_is_told_as_it_is() {
+fn a_changed_account_appears_in_its_direct_messages() {
     let node = TestNode::with(ANYONE);
     let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let dm = open(&ana, &bob);

@@ -3,7 +3,7 @@
 //! Owns        the table: per door and missing right, the status, and whether the message's text came out, in the
 //!             answer or in an event of the account's own session. The rule is `Permissions::may_read_history`.
 //! Not here    messages as they are written: their channel's viewers receive them (`partition/tests/it/visibility.rs`).
-//!             Links of files: `uploads.rs`. What a webhook's token opens: `webhooks.rs`.
+//!             Links of files: `uploads.rs`. Routes with a webhook's token: `webhooks.rs`.
 
 use crate::test_node::{Client, EVERYTHING, Person, TestNode};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ struct Door {
     expected: [Cell; 4],
 }
 
-/// A door that shows the text to whoever may read it.
+/// A door that shows the text to accounts with the right to read it.
 const fn reads(done: u16, hidden: u16, without_history: u16) -> [Cell; 4] {
     [(done, true), (hidden, false), (without_history, false), (done, true)]
 }
@@ -152,7 +152,7 @@ fn shows(events: &[(String, Value)]) -> bool {
 }
 
 #[test]
-fn every_door_asks_for_the_right_to_read_history() {
+fn every_door_needs_the_right_to_read_history() {
     let mut scene = Scene::new();
     let mut wrong = Vec::new();
     for door in doors() {
@@ -168,7 +168,7 @@ fn every_door_asks_for_the_right_to_read_history() {
 }
 
 #[test]
-fn the_gateway_asks_for_the_same_right() {
+fn the_gateway_needs_the_same_right() {
     let mut scene = Scene::new();
     // As a column of the table, and the text chat of a voice channel without CONNECT.
     let places = LACKING.into_iter().map(|(lacking, bits)| (0, lacking, bits));
@@ -185,7 +185,7 @@ fn the_gateway_asks_for_the_same_right() {
         assert_eq!(answer["messages"].as_array().map(Vec::len), Some(usize::from(is_shown)), "{kind} {lacking}");
         let read = scene.account.request("GET", &messages, NOTHING);
         assert_eq!(read.body.to_string().contains(SECRET), is_shown, "{kind} {lacking}: {read:?}");
-        // As it is written, a message goes to who may view the channel, and in voice may connect to it.
+        // A new message goes to accounts that may view the channel, and in voice may connect to it.
         let is_live = !["VIEW_CHANNEL", "CONNECT"].contains(&lacking);
         assert_eq!(live, is_live, "{kind} {lacking}");
         let again = scene.node.connect(&scene.account, EVERYTHING);
@@ -213,7 +213,7 @@ fn an_answer_of_the_gateway_is_not_replayed_without_the_right() {
 }
 
 #[test]
-fn a_refusal_does_not_say_whether_a_message_exists() {
+fn a_refusal_does_not_reveal_whether_a_message_exists() {
     let mut scene = Scene::new();
     let place = scene.place(0, 1 << 16);
     let messages = format!("/channels/{}/messages", place.channel);

@@ -22,10 +22,10 @@ fn emoji_are_made_changed_used_and_removed() {
     let emoji = ana.request("POST", &path, json!({"name": "party", "image": PICTURE}));
     assert_eq!((emoji.status, &emoji.body["user"]["id"]), (201, &json!(ana.id)));
     let id = emoji.body["id"].as_str().unwrap().to_owned();
-    let told = client.event("GUILD_EMOJIS_UPDATE");
-    assert_eq!((&told["guild_id"], &told["emojis"][0]["name"]), (&json!(guild), &json!("party")));
-    let said = ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": "react"}));
-    let react = format!("/channels/{general}/messages/{}/reactions/party:{id}/@me", said["id"].as_str().unwrap());
+    let event = client.event("GUILD_EMOJIS_UPDATE");
+    assert_eq!((&event["guild_id"], &event["emojis"][0]["name"]), (&json!(guild), &json!("party")));
+    let posted = ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": "react"}));
+    let react = format!("/channels/{general}/messages/{}/reactions/party:{id}/@me", posted["id"].as_str().unwrap());
     assert_eq!(bot.request("PUT", &react, NOTHING).status, 204);
     assert_eq!(client.event("MESSAGE_REACTION_ADD")["emoji"]["id"], json!(id));
     assert!(!other.names().contains(&"GUILD_EMOJIS_UPDATE".to_owned()), "without the intent");
@@ -100,9 +100,9 @@ fn channels_and_roles_are_put_into_order() {
     ana.refused("PATCH", &channels, json!([{"id": general, "parent_id": general}]), 400, 50035);
     let moves = json!([{"id": general, "position": 7, "parent_id": category["id"], "lock_permissions": true}]);
     assert_eq!(ana.request("PATCH", &channels, moves).status, 204);
-    let told = client.event("CHANNEL_UPDATE");
-    assert_eq!((&told["position"], &told["parent_id"]), (&json!(7), &category["id"]));
-    assert_eq!(told["permission_overwrites"][0]["deny"], "2048", "as its category");
+    let event = client.event("CHANNEL_UPDATE");
+    assert_eq!((&event["position"], &event["parent_id"]), (&json!(7), &category["id"]));
+    assert_eq!(event["permission_overwrites"][0]["deny"], "2048", "as its category");
 
     let moved = ana.done("PATCH", &roles, json!([{"id": low, "position": 1}, {"id": high, "position": 5}]));
     assert_eq!(moved.as_array().unwrap().len(), 3);
@@ -117,13 +117,13 @@ fn channels_and_roles_are_put_into_order() {
 }
 
 #[test]
-fn whoever_changes_their_name_is_told_and_their_guilds() {
+fn a_changed_name_is_announced_to_its_account_and_guilds() {
     let node = TestNode::new();
     let (ana, bot, watch) = (node.user(100, "ana"), node.bot(200, "bot"), node.bot(201, "watch"));
     let (guild, _) = node.guild(&ana, &[&bot, &watch]);
     let mut own = node.connect(&bot, 0);
-    let mut told = node.connect(&watch, EVERYTHING);
-    told.event("GUILD_CREATE");
+    let mut watching = node.connect(&watch, EVERYTHING);
+    watching.event("GUILD_CREATE");
     bot.refused("PATCH", "/users/@me", json!({"username": "x"}), 400, 50035);
     assert_eq!(bot.done("PATCH", "/users/@me", json!({"username": "renamed", "avatar": null}))["username"], "renamed");
     let update = own.event("USER_UPDATE");
@@ -131,33 +131,33 @@ fn whoever_changes_their_name_is_told_and_their_guilds() {
         (&update["id"], &update["username"], &update["verified"]),
         (&json!(bot.id), &json!("renamed"), &json!(true))
     );
-    let member = told.event("GUILD_MEMBER_UPDATE");
+    let member = watching.event("GUILD_MEMBER_UPDATE");
     assert_eq!((&member["guild_id"], &member["user"]["username"]), (&json!(guild), &json!("renamed")));
-    assert!(!told.names().contains(&"USER_UPDATE".to_owned()));
+    assert!(!watching.names().contains(&"USER_UPDATE".to_owned()));
     bot.refused("GET", &format!("/guilds/{guild}/audit-logs"), NOTHING, 403, 50013);
 }
 
 #[test]
-fn pictures_are_told() {
+fn changed_pictures_are_announced() {
     let mut node = TestNode::new();
     let (ana, watch) = (node.user(100, "ana"), node.bot(201, "watch"));
     let (guild, _) = node.guild(&ana, &[&watch]);
-    let (mut own, mut told) = (node.connect(&ana, 0), node.connect(&watch, EVERYTHING));
-    told.event("GUILD_CREATE");
+    let (mut own, mut watching) = (node.connect(&ana, 0), node.connect(&watch, EVERYTHING));
+    watching.event("GUILD_CREATE");
     let avatar = ana.done("PATCH", "/users/@me", json!({"avatar": PICTURE}))["avatar"].clone();
     assert!(avatar.is_string());
     assert_eq!(own.event("USER_UPDATE")["avatar"], avatar);
-    assert_eq!(told.event("GUILD_MEMBER_UPDATE")["user"]["avatar"], avatar);
+    assert_eq!(watching.event("GUILD_MEMBER_UPDATE")["user"]["avatar"], avatar);
     let path = format!("/guilds/{guild}");
     ana.done("PATCH", &format!("{path}/members/@me"), json!({"avatar": PICTURE, "nick": "n"}));
-    let member = told.event("GUILD_MEMBER_UPDATE");
+    let member = watching.event("GUILD_MEMBER_UPDATE");
     assert_eq!((&member["avatar"], &member["banner"], &member["nick"]), (&avatar, &Value::Null, &json!("n")));
     let form = json!({"icon": PICTURE, "banner": PICTURE, "splash": PICTURE});
     ana.done("PATCH", &path, form);
-    let update = told.event("GUILD_UPDATE");
+    let update = watching.event("GUILD_UPDATE");
     assert_eq!((&update["icon"], &update["banner"], &update["splash"]), (&avatar, &avatar, &avatar));
     let role = ana.done("POST", &format!("{path}/roles"), json!({"icon": PICTURE}));
-    assert_eq!((&told.event("GUILD_ROLE_CREATE")["role"]["icon"], &role["icon"]), (&avatar, &avatar));
+    assert_eq!((&watching.event("GUILD_ROLE_CREATE")["role"]["icon"], &role["icon"]), (&avatar, &avatar));
     // A restart finds them all.
     node.restart();
     let watch = node.again(&watch);
@@ -170,7 +170,7 @@ fn pictures_are_told() {
 }
 
 #[test]
-fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
+fn a_message_announces_its_stickers_and_files_by_url() {
     let mut node = TestNode::new();
     let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
     let (guild, general) = node.guild(&ana, &[&bot]);
@@ -178,20 +178,20 @@ fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
     let sticker = node.sticker(&guild, &ana, "wave");
     let mut client = node.connect(&ana, EVERYTHING);
     ana.refused("POST", &messages, json!({"sticker_ids": ["77"]}), 400, 50081);
-    let said = ana.done("POST", &messages, json!({"sticker_ids": [sticker]}));
+    let posted = ana.done("POST", &messages, json!({"sticker_ids": [sticker]}));
     let items = json!([{"id": sticker, "name": "wave", "format_type": 1}]);
-    assert_eq!((&said["sticker_items"], &client.event("MESSAGE_CREATE")["sticker_items"]), (&items, &items));
+    assert_eq!((&posted["sticker_items"], &client.event("MESSAGE_CREATE")["sticker_items"]), (&items, &items));
     let file =
         json!({"url": "https://files.example.net/a.png", "filename": "a.png", "size": 5, "width": 8, "height": 9});
     ana.refused("POST", &messages, json!({"attachments": [file]}), 400, 50035);
     bot.refused("POST", &messages, json!({"attachments": [{"id": 0, "filename": "a.png"}]}), 400, 50035);
-    let said = bot.done("POST", &messages, json!({"attachments": [file, file]}));
-    let told = client.event("MESSAGE_CREATE");
-    let first = &told["attachments"][0];
+    let posted = bot.done("POST", &messages, json!({"attachments": [file, file]}));
+    let event = client.event("MESSAGE_CREATE");
+    let first = &event["attachments"][0];
     assert_eq!((&first["url"], &first["proxy_url"]), (&file["url"], &file["url"]));
     assert_eq!((&first["filename"], &first["size"], &first["width"]), (&json!("a.png"), &json!(5), &json!(8)));
-    assert_ne!(first["id"], told["attachments"][1]["id"]);
-    let path = format!("{messages}/{}", said["id"].as_str().unwrap());
+    assert_ne!(first["id"], event["attachments"][1]["id"]);
+    let path = format!("{messages}/{}", posted["id"].as_str().unwrap());
     let kept = bot.done("PATCH", &path, json!({"attachments": [{"id": first["id"]}]}));
     assert_eq!(kept["attachments"], json!([first]));
     bot.refused("PATCH", &path, json!({"attachments": []}), 400, 50006);
@@ -211,7 +211,7 @@ fn settings_of_a_client_reach_its_other_sessions() {
     let expected = json!({"settings": {"proto": "CgIYARIBYQ==", "type": 2}, "partial": false});
     assert_eq!(other.event("USER_SETTINGS_PROTO_UPDATE"), expected);
     assert!(!bob.names().contains(&"USER_SETTINGS_PROTO_UPDATE".to_owned()), "another account's");
-    // A change for an older version changes nothing, and is announced to nobody.
+    // A change for an older version changes nothing, and is not announced.
     let answer = ana.done("PATCH", path, json!({"settings": "EgFi", "required_data_version": 0}));
     assert_eq!(answer, json!({"settings": "CgIYARIBYQ==", "out_of_date": true}));
     assert!(!other.names().contains(&"USER_SETTINGS_PROTO_UPDATE".to_owned()), "nothing changed");

@@ -221,9 +221,9 @@ impl Scene {
 /// Whether the router has the route of upstream's description.
 fn is_served(route: &str) -> bool {
     let (method, template) = route.split_once(' ').expect("a method");
-    let asked: Vec<&str> = template.split('/').collect();
+    let segments: Vec<&str> = template.split('/').collect();
     // Only webhooks of interactions have one.
-    if asked.contains(&"@original") {
+    if segments.contains(&"@original") {
         return false;
     }
     ROUTER.split(".route(").skip(1).any(|route| {
@@ -236,8 +236,8 @@ fn is_served(route: &str) -> bool {
         };
         let name = format!("{}(", method.to_lowercase());
         let is_called = |at: usize| !route[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':');
-        path.len() == asked.len()
-            && path.iter().zip(&asked).all(fits)
+        path.len() == segments.len()
+            && path.iter().zip(&segments).all(fits)
             && route.match_indices(&name).any(|(at, _)| is_called(at))
     })
 }

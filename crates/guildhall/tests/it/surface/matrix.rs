@@ -1,4 +1,4 @@
-//! The permission matrix: every mutating REST route, asked by everybody.
+//! The permission matrix: every mutating REST route, called by every kind of account.
 //!
 //! Owns        the table: per route and kind of caller, the expected status and code.
 //! Invariants  the routes come from the router's source: a new mutating route without a row fails the test.
@@ -48,7 +48,7 @@ struct Row {
     method: &'static str,
     /// As in the router. `{channel_id}` and the like are filled in by `Scene::value`.
     route: &'static str,
-    /// What stands in the route for some of its variables, if not what the variable is called.
+    /// Names of objects for variables of the route; the others have the variable's name.
     with: &'static [(&'static str, &'static str)],
     body: Value,
     expected: [Cell; 6],
@@ -260,7 +260,7 @@ impl Scene {
         self.owner().done("PUT", &path, json!({"access_token": person.token}));
     }
 
-    /// Everybody stands where they should, with nothing in force against them yet.
+    /// Every account has its initial state: no ban, time-out or mute is in force.
     fn free(&self, who: Who) {
         let (owner, guild) = (self.owner(), &self.guild);
         owner.request("DELETE", &format!("/guilds/{guild}/bans/{}", self.victim.id), NOTHING);
@@ -301,7 +301,7 @@ impl Scene {
     }
 
     fn say(&self, by: &Person, channel: &str) -> String {
-        id_of(&by.done("POST", &format!("/channels/{channel}/messages"), json!({"content": "said"})))
+        id_of(&by.done("POST", &format!("/channels/{channel}/messages"), json!({"content": "x"})))
     }
 
     /// The caller while nothing is in force against them; the owner for strangers.
@@ -480,7 +480,7 @@ impl Scene {
     }
 }
 
-/// Where the first `{name}` in a JSON text stands.
+/// Position of the first `{name}` in a JSON text.
 fn variable_in(text: &str) -> Option<(usize, usize)> {
     let start = text.find("\"{").filter(|at| text[at + 2..].starts_with(|c: char| c.is_ascii_lowercase()))? + 1;
     Some((start, start + text[start..].find('}')?))

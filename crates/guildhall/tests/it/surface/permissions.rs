@@ -40,7 +40,7 @@ fn s17_posts_carry_tags_of_their_forum_set_by_creator_or_moderator() {
     assert_eq!(forum["available_tags"][1]["emoji_name"], "✅");
     assert_eq!(forum["default_reaction_emoji"], json!({"emoji_id": null, "emoji_name": "🔥"}));
     assert_eq!((&forum["default_sort_order"], &forum["default_forum_layout"]), (&json!(1), &json!(2)));
-    assert_eq!(client.event("CHANNEL_UPDATE")["available_tags"][0]["name"], "bug", "it is told");
+    assert_eq!(client.event("CHANNEL_UPDATE")["available_tags"][0]["name"], "bug", "it is announced");
     // Other forums' tags, and numbers that are none.
     let other = ana.done("POST", &format!("/guilds/{guild}/channels"), new);
     let foreign = id_of(&other["available_tags"][0]);
@@ -53,7 +53,7 @@ fn s17_posts_carry_tags_of_their_forum_set_by_creator_or_moderator() {
     let post = id_of(&bob.done("POST", &posts, begin(json!([tags[0]]))));
     let patch = |tags: Value| json!({"applied_tags": tags});
     let path = format!("/channels/{post}");
-    // A plain member does not touch what is somebody else's.
+    // A plain member cannot change another member's post.
     eve.refused("PATCH", &path, patch(json!([])), 403, 50013);
     eve.refused("PATCH", &path, patch(json!([tags[0]])), 403, 50013);
     bob.refused("PATCH", &path, patch(json!([tags[0], tags[1]])), 403, 50013);
@@ -64,9 +64,9 @@ fn s17_posts_carry_tags_of_their_forum_set_by_creator_or_moderator() {
     bob.refused("PATCH", &path, patch(json!([tags[0]])), 403, 50013);
     assert_eq!(bob.done("PATCH", &path, patch(json!([tags[1], tags[0]])))["applied_tags"], json!([tags[1], tags[0]]));
     // Threads of other channels carry none.
-    let said = id_of(&bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"})));
-    bob.done("POST", &format!("/channels/{general}/messages/{said}/threads"), json!({"name": "talk"}));
-    bob.refused("PATCH", &format!("/channels/{said}"), patch(json!([tags[0]])), 400, 50035);
+    let posted = id_of(&bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"})));
+    bob.done("POST", &format!("/channels/{general}/messages/{posted}/threads"), json!({"name": "talk"}));
+    bob.refused("PATCH", &format!("/channels/{posted}"), patch(json!([tags[0]])), 400, 50035);
 
     // A tag that goes is dropped from a post when the post is next changed; the others keep their ids.
     let kept = json!([{"id": tags[0], "name": "defect"}, {"name": "new"}]);
@@ -95,9 +95,9 @@ fn s18_archived_threads_take_messages_and_deletions_and_locked_ones_nothing() {
     let node = TestNode::new();
     let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let (_, general) = node.guild(&ana, &[&bob]);
-    let said = id_of(&bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"})));
+    let posted = id_of(&bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"})));
     let thread =
-        id_of(&bob.done("POST", &format!("/channels/{general}/messages/{said}/threads"), json!({"name": "t"})));
+        id_of(&bob.done("POST", &format!("/channels/{general}/messages/{posted}/threads"), json!({"name": "t"})));
     let messages = format!("/channels/{thread}/messages");
     let ids: Vec<String> =
         (0..4).map(|n| id_of(&bob.done("POST", &messages, json!({"content": format!("{n}")})))).collect();
@@ -167,7 +167,7 @@ fn s18_a_timed_out_member_reads_and_takes_back_and_that_is_all() {
     for (method, path, body) in [
         ("PATCH", format!("{messages}/{own}"), edit.clone()),
         ("PATCH", format!("{messages}/{own}"), json!({"flags": 4})),
-        // Also where somebody else began with the emoji.
+        // Also where another member reacted with the emoji first.
         ("PUT", fire(&others), NOTHING),
         ("PUT", join.clone(), NOTHING),
         ("PUT", follow.clone(), NOTHING),
@@ -186,9 +186,9 @@ fn s18_a_timed_out_member_reads_and_takes_back_and_that_is_all() {
     bob.done("DELETE", &format!("{messages}/{own}"), NOTHING);
     bob.done("DELETE", &follow, NOTHING);
     ana.done("POST", &format!("/channels/{general}/typing"), NOTHING);
-    let told = client.told();
-    let told: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(told, ["MESSAGE_REACTION_REMOVE", "MESSAGE_DELETE", "TYPING_START"]);
+    let events = client.received();
+    let events: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(events, ["MESSAGE_REACTION_REMOVE", "MESSAGE_DELETE", "TYPING_START"]);
 
     time_out(&ana, &guild, &bob, NOTHING);
     bob.done("PUT", &join, NOTHING);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const NOTHING: Value = Value::Null;
 
 #[test]
-fn pinned_listed_told_and_unpinned() {
+fn a_message_is_pinned_listed_announced_and_unpinned() {
     let mut node = TestNode::new();
     let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
     let (guild, general) = node.guild(&ana, &[&bob, &bot]);
@@ -14,8 +14,8 @@ fn pinned_listed_told_and_unpinned() {
     client.event("GUILD_CREATE");
     let messages = format!("/channels/{general}/messages");
     let [first, second] = ["first", "second"].map(|text| {
-        let said = bob.done("POST", &messages, json!({"content": text}));
-        said["id"].as_str().unwrap().to_owned()
+        let posted = bob.done("POST", &messages, json!({"content": text}));
+        posted["id"].as_str().unwrap().to_owned()
     });
     bob.refused("PUT", &format!("{messages}/pins/{first}"), NOTHING, 403, 50013);
     ana.refused("PUT", &format!("{messages}/pins/12345"), NOTHING, 404, 10008);
@@ -62,7 +62,7 @@ fn pinned_listed_told_and_unpinned() {
 }
 
 #[test]
-fn whoever_cannot_view_the_channel_is_not_told() {
+fn pins_of_a_hidden_channel_are_not_announced() {
     let node = TestNode::new();
     let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
     let (guild, general) = node.guild(&ana, &[&bot]);
@@ -71,8 +71,8 @@ fn whoever_cannot_view_the_channel_is_not_told() {
     let hidden = hidden["id"].as_str().unwrap();
     let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
-    let said = ana.done("POST", &format!("/channels/{hidden}/messages"), json!({"content": "secret"}));
-    ana.done("PUT", &format!("/channels/{hidden}/pins/{}", said["id"].as_str().unwrap()), NOTHING);
+    let posted = ana.done("POST", &format!("/channels/{hidden}/messages"), json!({"content": "secret"}));
+    ana.done("PUT", &format!("/channels/{hidden}/pins/{}", posted["id"].as_str().unwrap()), NOTHING);
     ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": "open"}));
     assert_eq!(client.event("MESSAGE_CREATE")["content"], "open");
     assert_eq!(client.names(), [""; 0]);

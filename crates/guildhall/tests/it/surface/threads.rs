@@ -12,8 +12,8 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     let (guild, general) = node.guild(&ana, &[&bob, &bot]);
     let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
-    let said = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "let us talk"}));
-    let id = said["id"].as_str().unwrap().to_owned();
+    let posted = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "let us talk"}));
+    let id = posted["id"].as_str().unwrap().to_owned();
     let from = format!("/channels/{general}/messages/{id}/threads");
     bob.refused("POST", &from, json!({}), 400, 50035);
     let thread = bob.request("POST", &from, json!({"name": "talk", "auto_archive_duration": 60}));
@@ -24,7 +24,7 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     assert_eq!((&created["id"], &created["newly_created"]), (&json!(id), &json!(true)));
     assert_eq!(created["thread_metadata"]["archived"], false);
     assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], bob.id);
-    assert_eq!(client.event("MESSAGE_UPDATE")["flags"], 32, "the message says that it has one");
+    assert_eq!(client.event("MESSAGE_UPDATE")["flags"], 32, "the message has the flag of a thread");
     bob.refused("POST", &from, json!({"name": "again"}), 400, 160_004);
 
     ana.done("POST", &format!("/channels/{id}/messages"), json!({"content": "in the thread"}));
@@ -93,7 +93,7 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
         client.event("GUILD_CREATE");
         client
     };
-    let (mut told, mut untold, mut manages) = (connect(&inside), connect(&outside), connect(&moderator));
+    let (mut insider, mut outsider, mut manages) = (connect(&inside), connect(&outside), connect(&moderator));
     let away = connect(&inside).lose();
 
     let thread = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "secret", "type": 12}));
@@ -102,9 +102,9 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
     outside.refused("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING, 403, 50001);
     assert_eq!(bob.request("PUT", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "between us"}));
-    assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], inside.id);
-    assert_eq!(told.event("THREAD_CREATE")["id"], json!(id));
-    assert_eq!(told.event("MESSAGE_CREATE")["content"], "between us");
+    assert_eq!(insider.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], inside.id);
+    assert_eq!(insider.event("THREAD_CREATE")["id"], json!(id));
+    assert_eq!(insider.event("MESSAGE_CREATE")["content"], "between us");
     assert_eq!(manages.event("THREAD_CREATE")["newly_created"], true);
     assert_eq!(manages.event("MESSAGE_CREATE")["content"], "between us");
     // A session that comes now: only who may view it has it.
@@ -113,16 +113,16 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
 
     // A removed member receives the removal, and nothing else, neither live nor at a replay.
     assert_eq!(bob.request("DELETE", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
-    assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["removed_member_ids"], json!([inside.id]));
+    assert_eq!(insider.event("THREAD_MEMBERS_UPDATE")["removed_member_ids"], json!([inside.id]));
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "without them"}));
     bob.done("PATCH", &format!("/channels/{id}"), json!({"name": "renamed"}));
     bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "for all"}));
     assert_eq!(manages.event("MESSAGE_CREATE")["content"], "without them");
     assert_eq!(manages.event("THREAD_UPDATE")["name"], "renamed");
-    assert_eq!(told.names(), ["MESSAGE_CREATE"]);
-    let untold = untold.told();
-    assert_eq!(names(&untold), ["MESSAGE_CREATE"]);
-    assert_eq!(untold[0].1["content"], "for all");
+    assert_eq!(insider.names(), ["MESSAGE_CREATE"]);
+    let outsider = outsider.received();
+    assert_eq!(names(&outsider), ["MESSAGE_CREATE"]);
+    assert_eq!(outsider[0].1["content"], "for all");
     let (_, replayed) = away.resume();
     let contents: Vec<&Value> =
         replayed.iter().filter(|(n, _)| n == "MESSAGE_CREATE").map(|(_, d)| &d["content"]).collect();
@@ -137,7 +137,7 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
 }
 
 #[test]
-fn whoever_comes_to_view_a_channel_is_told_of_its_threads() {
+fn an_account_that_gains_a_channel_receives_its_threads() {
     let node = TestNode::new();
     let (ana, bot, user) = (node.user(100, "ana"), node.bot(200, "bot"), node.user(101, "user"));
     let (guild, _) = node.guild(&ana, &[&bot, &user]);
@@ -192,7 +192,7 @@ fn a_post_of_a_forum_begins_with_its_message() {
 }
 
 #[test]
-fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
+fn a_subscription_to_a_threads_members_sends_them_and_their_changes() {
     let node = TestNode::new();
     let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
     let (guild, general) = node.guild(&ana, &[&bob, &eve]);
@@ -201,11 +201,15 @@ fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
     let mut client = node.connect(&eve, EVERYTHING);
     let lists = json!({"thread_member_lists": [secret["id"], open["id"]]});
     client.send(37, &json!({"subscriptions": {guild.clone(): lists}}));
-    let told = client.event("THREAD_MEMBER_LIST_UPDATE");
-    assert_eq!((&told["thread_id"], &told["guild_id"]), (&open["id"], &json!(guild)), "the other is not hers to see");
-    let member = &told["members"][0];
+    let update = client.event("THREAD_MEMBER_LIST_UPDATE");
+    assert_eq!(
+        (&update["thread_id"], &update["guild_id"]),
+        (&open["id"], &json!(guild)),
+        "the other is not hers to see"
+    );
+    let member = &update["members"][0];
     assert_eq!((&member["user_id"], &member["member"]["user"]["id"]), (&json!(bob.id), &json!(bob.id)));
-    assert_eq!((&member["presence"], told["members"].as_array().unwrap().len()), (&NOTHING, 1));
+    assert_eq!((&member["presence"], update["members"].as_array().unwrap().len()), (&NOTHING, 1));
     // Those listed are followed.
     ana.done("PATCH", &format!("/guilds/{guild}/members/{}", bob.id), json!({"nick": "bobby"}));
     assert_eq!(client.event("GUILD_MEMBER_UPDATE")["nick"], "bobby");

@@ -1,4 +1,4 @@
-//! Files: sent, told, read back, refused.
+//! Files: upload, announcement, download, refusal.
 
 use crate::{
     support::{Demo, Raw, ask, connect, exchange, wait_for, wait_until},
@@ -117,19 +117,19 @@ fn bytes_come_back_as_they_went() {
         "attachments": [{"id": 1, "description": "noise"}, {"id": "0", "filename": "my picture.png"}],
     });
     let form = Form::json(&payload).file("files[1]", "a.html", &large).file("files[0]", "x", &picture);
-    let said = form.send(&ana, "POST", &messages);
-    assert_eq!(said.status, 200, "{said:?}");
-    let said = said.json();
-    let told = client.event("MESSAGE_CREATE");
-    assert_eq!((&told["attachments"], &told["embeds"]), (&said["attachments"], &said["embeds"]));
-    let [first, second] = [&said["attachments"][0], &said["attachments"][1]];
+    let sent = form.send(&ana, "POST", &messages);
+    assert_eq!(sent.status, 200, "{sent:?}");
+    let sent = sent.json();
+    let event = client.event("MESSAGE_CREATE");
+    assert_eq!((&event["attachments"], &event["embeds"]), (&sent["attachments"], &sent["embeds"]));
+    let [first, second] = [&sent["attachments"][0], &sent["attachments"][1]];
     assert_eq!((&first["filename"], &first["content_type"]), (&json!("my_picture.png"), &json!("image/png")));
     assert_eq!((&first["width"], &first["height"], &first["size"]), (&json!(640), &json!(480), &json!(picture.len())));
     assert_eq!((&second["filename"], &second["description"]), (&json!("a.html"), &json!("noise")));
     assert_eq!((second.get("width"), &second["size"]), (None, &json!(3_000_000)));
     assert!(first["url"].as_str().unwrap().starts_with(&format!("http://{}/", node.addr)));
     assert_eq!(
-        (&said["embeds"][0]["image"]["url"], &said["embeds"][0]["title"]),
+        (&sent["embeds"][0]["image"]["url"], &sent["embeds"][0]["title"]),
         (&first["url"], &payload["embeds"][0]["title"])
     );
 
@@ -155,7 +155,7 @@ fn bytes_come_back_as_they_went() {
     assert_eq!((&read["id"], &read["filename"]), (&second["id"], &second["filename"]));
     assert!(read["url"].as_str().unwrap().starts_with(&format!("http://{}/", node.addr)), "{read}");
     assert_eq!(get(node.addr, &path_of(&read), "").status, 200);
-    ana.done("DELETE", &format!("{messages}/{}", said["id"].as_str().unwrap()), NOTHING);
+    ana.done("DELETE", &format!("{messages}/{}", sent["id"].as_str().unwrap()), NOTHING);
     for gone in [first, second] {
         assert_eq!(get(node.addr, &path_of(gone), "").status, 404, "a deleted message's file");
     }
@@ -166,7 +166,7 @@ fn bytes_come_back_as_they_went() {
 
 /// `kill -9` right after the answer, in the middle of another file, and with a file between the folder and the store.
 #[test]
-fn what_was_told_survives_a_kill_and_what_was_not_goes() {
+fn announced_files_survive_a_kill_and_others_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
     let general = demo.channels()[0].clone();
@@ -174,20 +174,20 @@ fn what_was_told_survives_a_kill_and_what_was_not_goes() {
     let token = demo.manifest["bot_token"].as_str().unwrap();
     let bot = Person { id: String::new(), token: format!("Bot {}", token.trim_start_matches("Bot ")), addr: demo.addr };
     let content = noise(700_000);
-    let said = Form::default().file("files[0]", "a", &content).send(&bot, "POST", &messages).json();
+    let sent = Form::default().file("files[0]", "a", &content).send(&bot, "POST", &messages).json();
     let half = Form::default().file("files[0]", "b", &content).request(&bot, "POST", &messages);
     let mut stream = connect(demo.addr).unwrap();
     stream.write_all(&half[..600_000]).unwrap();
     let (files, lost) = (dir.path().join("files"), dir.path().join(format!("files/{general}/77")));
     wait_for("half a file", || fs::read_dir(files.join("incoming")).unwrap().next().map(drop));
-    fs::write(&lost, b"nobody was told").unwrap();
+    fs::write(&lost, b"of no message").unwrap();
     demo.kill();
     let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
-    let found = get(demo.addr, &path_of(&said["attachments"][0]), "");
+    let found = get(demo.addr, &path_of(&sent["attachments"][0]), "");
     assert!(found.status == 200 && found.body == content);
     assert_eq!(fs::read_dir(files.join("incoming")).unwrap().count(), 0);
     wait_for("the sweep", || (!lost.exists()).then_some(()));
-    assert_eq!(get(demo.addr, &path_of(&said["attachments"][0]), "").status, 200);
+    assert_eq!(get(demo.addr, &path_of(&sent["attachments"][0]), "").status, 200);
 }
 
 /// As many at once as one account may send.
@@ -216,16 +216,16 @@ fn many_large_files_take_little_memory() {
 }
 
 #[test]
-fn nobody_reads_what_they_were_not_told_of() {
+fn files_are_readable_only_by_their_links() {
     let node = TestNode::new();
     let ana = node.user(100, "ana");
     let (_, general) = node.guild(&ana, &[]);
-    let said = Form::default().file("files[0]", "a.txt", b"secret").send(
+    let sent = Form::default().file("files[0]", "a.txt", b"secret").send(
         &ana,
         "POST",
         &format!("/channels/{general}/messages"),
     );
-    let attachment = &said.json()["attachments"][0];
+    let attachment = &sent.json()["attachments"][0];
     assert_eq!(attachment["content_type"], "text/plain; charset=utf-8");
     let path = path_of(attachment);
     let (plain, query) = path.split_once('?').unwrap();
@@ -257,7 +257,7 @@ fn edits_keep_what_they_name_and_add_what_comes() {
     let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let (_, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
-    let said =
+    let sent =
         Form::default().file("file", "a.txt", b"a").file("file2", "b.txt", b"bb").send(&ana, "POST", &messages).json();
     let names = |message: &Value| -> Vec<String> {
         message["attachments"]
@@ -267,16 +267,16 @@ fn edits_keep_what_they_name_and_add_what_comes() {
             .map(|of| of["filename"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(names(&said), ["a.txt", "b.txt"]);
-    let path = format!("{messages}/{}", said["id"].as_str().unwrap());
+    assert_eq!(names(&sent), ["a.txt", "b.txt"]);
+    let path = format!("{messages}/{}", sent["id"].as_str().unwrap());
     Form::default().file("files[0]", "c.txt", b"ccc").send(&bob, "PATCH", &path).is(403, 50005);
-    let dropped = path_of(&said["attachments"][0]);
-    let payload = json!({"attachments": [said["attachments"][1], {"id": 0, "description": "new"}]});
+    let dropped = path_of(&sent["attachments"][0]);
+    let payload = json!({"attachments": [sent["attachments"][1], {"id": 0, "description": "new"}]});
     let edited = Form::json(&payload).file("files[0]", "c.txt", b"ccc").send(&ana, "PATCH", &path).json();
     assert_eq!(names(&edited), ["b.txt", "c.txt"]);
     assert_eq!(
         (&edited["attachments"][0], &edited["attachments"][1]["description"]),
-        (&said["attachments"][1], &json!("new"))
+        (&sent["attachments"][1], &json!("new"))
     );
     assert_eq!(get(node.addr, &dropped, "").status, 404);
     // Without a list all stay; ten are the most.
@@ -306,19 +306,19 @@ fn webhooks_posts_and_direct_messages_have_files() {
     let forum = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "forum", "type": 15}));
     let forum = forum["id"].as_str().unwrap();
     let payload = json!({"name": "post", "message": {"content": "first"}});
-    let begun = Form::json(&payload).file("files[0]", "post.txt", b"post").send(
+    let opened = Form::json(&payload).file("files[0]", "post.txt", b"post").send(
         &ana,
         "POST",
         &format!("/channels/{forum}/threads"),
     );
-    let thread = begun.json()["id"].as_str().unwrap().to_owned();
+    let thread = opened.json()["id"].as_str().unwrap().to_owned();
     let first = &ana.get(&format!("/channels/{thread}/messages"))[0];
     assert_eq!(get(node.addr, &path_of(&first["attachments"][0]), "").body, b"post");
 
     let direct = ana.done("POST", "/users/@me/channels", json!({"recipient_id": bob.id}));
     let direct = format!("/channels/{}/messages", direct["id"].as_str().unwrap());
-    let said = Form::default().file("files[0]", "dm.txt", b"dm").send(&bob, "POST", &direct);
-    assert_eq!(get(node.addr, &path_of(&said.json()["attachments"][0]), "").body, b"dm");
+    let sent = Form::default().file("files[0]", "dm.txt", b"dm").send(&bob, "POST", &direct);
+    assert_eq!(get(node.addr, &path_of(&sent.json()["attachments"][0]), "").body, b"dm");
     ana.done("DELETE", &format!("/channels/{general}"), NOTHING);
     assert_eq!(get(node.addr, &path_of(&posted.json()["attachments"][0]), "").status, 404, "its channel is gone");
 }
@@ -339,7 +339,7 @@ fn a_repeated_request_leaves_no_file() {
 }
 
 #[test]
-fn who_may_not_send_files_writes_none() {
+fn an_upload_without_permission_writes_no_file() {
     let node = TestNode::new();
     let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
     let (guild, general) = node.guild(&ana, &[&bob]);
@@ -369,7 +369,7 @@ fn who_may_not_send_files_writes_none() {
 
 /// Libraries retry after the delay in an answer, so that every refusal needs an answer.
 #[test]
-fn who_has_to_wait_is_told_so() {
+fn a_rate_limited_upload_has_retry_after() {
     let node = TestNode::with(&[("limits.rest_rate_percent", "100")]);
     let ana = node.user(100, "ana");
     let (_, general) = node.guild(&ana, &[]);
@@ -460,8 +460,8 @@ fn hostile_forms_leave_nothing() {
     // And none of it counts.
     let three =
         (0..3).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "../../a\"; x=\"", &noise(900_000)));
-    let said = three.send(&ana, "POST", &messages).json();
-    assert_eq!(said["attachments"][0]["filename"], "a");
+    let sent = three.send(&ana, "POST", &messages).json();
+    assert_eq!(sent["attachments"][0]["filename"], "a");
     Form::default().file("files[0]", "a", &noise(400_000)).send(&ana, "POST", &messages).is(507, 0);
     ana.done("POST", &messages, json!({"content": "words need no room"}));
 }
@@ -501,11 +501,11 @@ fn s21_7_links_expire_and_members_get_new_ones() {
     let (guild, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
     let payload = json!({"content": "look", "embeds": [{"title": "t", "image": {"url": "attachment://a.png"}}]});
-    let said = Form::json(&payload).file("files[0]", "a.png", &png(4, 4)).send(&ana, "POST", &messages).json();
-    let old = said["attachments"][0]["url"].clone();
+    let sent = Form::json(&payload).file("files[0]", "a.png", &png(4, 4)).send(&ana, "POST", &messages).json();
+    let old = sent["attachments"][0]["url"].clone();
     assert_eq!(status_of(&node, &old), 200);
     wait_for("the end of the link", || (status_of(&node, &old) == 404).then_some(()));
-    let path = path_of(&said["attachments"][0]);
+    let path = path_of(&sent["attachments"][0]);
     let expired = get(node.addr, &path, "").json();
     assert!(expired["message"].as_str().unwrap().contains("/attachments/refresh-urls"), "{expired}");
 
@@ -517,13 +517,13 @@ fn s21_7_links_expire_and_members_get_new_ones() {
     // Events of old messages, and replies to them, have such links as well.
     let mut client = node.connect(&ana, EVERYTHING);
     client.event("GUILD_CREATE");
-    let message = format!("{messages}/{}", said["id"].as_str().unwrap());
+    let message = format!("{messages}/{}", sent["id"].as_str().unwrap());
     let edited = ana.done("PATCH", &message, json!({"content": "look again"}));
     assert_eq!(status_of(&node, &edited["attachments"][0]["url"]), 200);
     assert_eq!(status_of(&node, &client.event("MESSAGE_UPDATE")["attachments"][0]["url"]), 200);
-    ana.done("POST", &messages, json!({"content": "this", "message_reference": {"message_id": said["id"]}}));
-    let told = client.event("MESSAGE_CREATE");
-    assert_eq!(status_of(&node, &told["referenced_message"]["attachments"][0]["url"]), 200);
+    ana.done("POST", &messages, json!({"content": "this", "message_reference": {"message_id": sent["id"]}}));
+    let event = client.event("MESSAGE_CREATE");
+    assert_eq!(status_of(&node, &event["referenced_message"]["attachments"][0]["url"]), 200);
 
     // The route renews signed links, for members who may read the channel.
     let old = old.as_str().unwrap();
@@ -550,9 +550,9 @@ fn s21_7_links_may_last_as_long_as_their_message() {
     let ana = node.user(100, "ana");
     let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
-    let said = Form::default().file("files[0]", "a.txt", b"a").send(&ana, "POST", &messages).json();
-    let url = said["attachments"][0]["url"].as_str().unwrap();
+    let sent = Form::default().file("files[0]", "a.txt", b"a").send(&ana, "POST", &messages).json();
+    let url = sent["attachments"][0]["url"].as_str().unwrap();
     assert!(url.contains("/a.txt?hm=") && !url.contains("ex="), "{url}");
     assert_eq!(refreshed(&ana, &[url]), [json!(url)]);
-    assert!(get(node.addr, &path_of(&said["attachments"][0]), "").header("cache-control").contains("max-age=31536000"));
+    assert!(get(node.addr, &path_of(&sent["attachments"][0]), "").header("cache-control").contains("max-age=31536000"));
 }

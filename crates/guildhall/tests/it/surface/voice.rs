@@ -1,4 +1,4 @@
-//! Voice: who is muted, who is suppressed, and who speaks on a stage.
+//! Voice: muted and suppressed users, and speakers of a stage.
 
 use crate::test_node::{Client, EVERYTHING, Person, TestNode};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl Scene {
 }
 
 #[test]
-fn who_is_not_in_voice_is_neither_muted_nor_deafened() {
+fn a_member_outside_of_voice_cannot_be_muted_or_deafened() {
     let mut scene = Scene::new();
     let path = scene.of_listener();
     for body in [
@@ -75,7 +75,7 @@ fn who_is_not_in_voice_is_neither_muted_nor_deafened() {
 }
 
 #[test]
-fn who_may_not_speak_is_suppressed_now_and_later() {
+fn a_member_without_speak_is_suppressed_now_and_later() {
     const SPEAK: u64 = 1 << 21;
     let mut scene = Scene::new();
     let (open, closed) = (scene.channel(2, 0), scene.channel(2, SPEAK));
@@ -95,7 +95,7 @@ fn who_may_not_speak_is_suppressed_now_and_later() {
 }
 
 #[test]
-fn a_listener_asks_to_speak_and_a_moderator_lets_them() {
+fn a_listener_requests_to_speak_and_a_moderator_grants_it() {
     let mut scene = Scene::new();
     let (stage, room) = (scene.channel(13, 0), scene.channel(2, 0));
     let own = format!("/guilds/{}/voice-states/@me", scene.guild);
@@ -109,9 +109,12 @@ fn a_listener_asks_to_speak_and_a_moderator_lets_them() {
 
     let ask = json!({"channel_id": stage, "request_to_speak_timestamp": "2100-01-01T00:00:00Z"});
     assert_eq!(scene.listener.request("PATCH", &own, ask).status, 204);
-    let asked = scene.state();
-    assert_eq!(asked["suppress"], true);
-    assert!(asked["request_to_speak_timestamp"].as_str().is_some_and(|at| at.starts_with("2100-01-01")), "{asked}");
+    let requested = scene.state();
+    assert_eq!(requested["suppress"], true);
+    assert!(
+        requested["request_to_speak_timestamp"].as_str().is_some_and(|at| at.starts_with("2100-01-01")),
+        "{requested}"
+    );
     for body in [json!({"request_to_speak_timestamp": "2020-01-01T00:00:00Z"}), json!({"suppress": "x"})] {
         scene.listener.refused("PATCH", &own, body, 400, 50035);
     }
@@ -126,7 +129,7 @@ fn a_listener_asks_to_speak_and_a_moderator_lets_them() {
     assert_eq!((&state["suppress"], &state["request_to_speak_timestamp"]), (&json!(true), &NOTHING));
     scene.join(&room);
     scene.moderator.refused("PATCH", &theirs, json!({"suppress": false}), 400, 50024);
-    // Nobody else's business.
+    // Voice states of a hidden channel do not exist for others.
     let hide = json!({"type": 0, "deny": "1024"});
     scene.owner.done("PUT", &format!("/channels/{room}/permissions/{}", scene.guild), hide);
     scene.moderator.refused("GET", &theirs, NOTHING, 404, 10065);

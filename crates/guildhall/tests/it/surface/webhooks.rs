@@ -17,8 +17,8 @@ fn made_posted_by_changed_and_deleted() {
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{}", bot.id, role["id"].as_str().unwrap()), NOTHING);
     let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
-    let mut untold = node.connect(&plain, EVERYTHING);
-    untold.event("GUILD_CREATE");
+    let mut others = node.connect(&plain, EVERYTHING);
+    others.event("GUILD_CREATE");
 
     let path = format!("/channels/{general}/webhooks");
     plain.refused("POST", &path, json!({"name": "hook"}), 403, 50013);
@@ -123,7 +123,7 @@ fn in_a_forum_it_opens_a_post_or_writes_in_one() {
         assert_eq!((&read["name"], &read["parent_id"]), (&json!("release 1"), &json!(id)));
         assert_eq!((&read["applied_tags"], &read["owner_id"]), (&json!([tags[0]]), &message["author"]["id"]));
         assert_eq!(read["thread_metadata"]["auto_archive_duration"], 60);
-        // The webhook is no member; whom it mentions is.
+        // The webhook is no member of the thread; the mentioned member is.
         let members = bob.get(&format!("/channels/{thread}/thread-members"));
         let members: Vec<&Value> = members.as_array().unwrap().iter().map(|of| &of["user_id"]).collect();
         assert_eq!(members, [&json!(bob.id)]);
@@ -149,7 +149,7 @@ fn in_a_forum_it_opens_a_post_or_writes_in_one() {
         ana.refused("POST", &wait, json!({"content": "x", "thread_name": "n"}), 400, 40067);
         let active = bob.get(&format!("/guilds/{guild}/threads/active"));
         let of_forum = active["threads"].as_array().unwrap().iter().filter(|thread| thread["parent_id"] == *id);
-        assert_eq!(of_forum.count(), 1, "what is refused opens nothing");
+        assert_eq!(of_forum.count(), 1, "a refused post opens no thread");
     }
     // Elsewhere there are no posts, and the text does not come out.
     let text = format!("{}?wait=true", hook_of(&ana, &general));
@@ -182,13 +182,13 @@ fn a_message_opens_an_archived_thread_unless_it_is_locked() {
 
     ana.done("PATCH", &path, json!({"archived": true}));
     client.event("THREAD_UPDATE");
-    let said = ana.done("POST", &into, json!({"content": "x"}));
+    let sent = ana.done("POST", &into, json!({"content": "x"}));
     assert!(!is_archived());
     assert_eq!(client.event("THREAD_UPDATE")["thread_metadata"]["archived"], false);
-    assert_eq!(client.event("MESSAGE_CREATE")["id"], said["id"], "after the thread is open");
+    assert_eq!(client.event("MESSAGE_CREATE")["id"], sent["id"], "after the thread is open");
     // Anything else finds it closed, as for members.
     ana.done("PATCH", &path, json!({"archived": true}));
-    let own = format!("{hook}/messages/{}?thread_id={thread}", said["id"].as_str().unwrap());
+    let own = format!("{hook}/messages/{}?thread_id={thread}", sent["id"].as_str().unwrap());
     ana.refused("PATCH", &own, json!({"content": "y"}), 403, 50083);
     ana.refused("POST", &into, json!({"content": ""}), 400, 50006);
     assert!(is_archived());
@@ -202,7 +202,7 @@ fn a_message_opens_an_archived_thread_unless_it_is_locked() {
 }
 
 #[test]
-fn code_in_its_messages_mentions_nobody() {
+fn code_in_its_messages_has_no_mentions() {
     let node = TestNode::new();
     let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let (_, general) = node.guild(&ana, &[&bob]);
@@ -211,9 +211,9 @@ fn code_in_its_messages_mentions_nobody() {
     let mentions =
         |message: &Value| (message["mentions"].as_array().unwrap().len(), message["mention_everyone"] == true);
     for code in ["`", "``", "```", "````"] {
-        let said = ana.done("POST", &format!("{hook}?wait=true"), text(code));
-        assert_eq!(mentions(&said), (0, false), "{said}");
-        let own = format!("{hook}/messages/{}", said["id"].as_str().unwrap());
+        let sent = ana.done("POST", &format!("{hook}?wait=true"), text(code));
+        assert_eq!(mentions(&sent), (0, false), "{sent}");
+        let own = format!("{hook}/messages/{}", sent["id"].as_str().unwrap());
         assert_eq!(mentions(&ana.done("PATCH", &own, text(""))), (1, true));
         assert_eq!(mentions(&ana.done("PATCH", &own, text(code))), (0, false));
     }
