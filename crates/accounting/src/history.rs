@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_what_was_not_there_is_a_gap() {
+    fn h2_a_missing_series_is_a_gap() {
         let mut history = History::default();
         for second in 1..=700u64 {
             let mut now = vec![("a", Reading::Gauge(second as f64))];

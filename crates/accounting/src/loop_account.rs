@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_has_what_occurred() {
+    fn a_report_has_only_types_that_occurred() {
         let account = LoopAccount::new("guild worker", 3, ["create message", "timer"]);
         account.handled(1, 2_000);
         account.handled(1, 4_000);

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_spans_have_their_parents_whoever_ends_first() {
+    fn t1_spans_have_their_parents_in_any_order_of_ends() {
         let (root, sink, now) = begin(true, None);
         let after = |ns| now + Duration::from_nanos(ns);
         let guild = root.child();

@@ -49,7 +49,7 @@ fn check<T: Serialize + Default>(interface: &str) {
 }
 
 #[test]
-fn the_dashboard_reads_what_the_node_writes() {
+fn the_types_of_the_dashboard_match_the_reports() {
     macro_rules! check_all {
         ($($name:ident),* $(,)?) => {
             $(check::<$name>(stringify!($name));)*

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn l2_a_batch_says_what_is_missing_and_waits_for_the_rest() {
+    async fn l2_a_batch_names_lost_events_and_waits_for_the_rest() {
         let events = SessionEvents::new(3);
         // Longer than the test may take: a batch that need not wait does not.
         let never = Duration::from_secs(3_600);

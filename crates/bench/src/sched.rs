@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_does_not_shrink() {
+    fn used_time_does_not_shrink() {
         let file = SchedFile::open().unwrap();
         let before = file.read().unwrap();
         let after = file.read().unwrap();

@@ -283,7 +283,7 @@ impl Node {
         }
         let wanted = self.wanted(second, peak);
         while self.count() > wanted {
-            let stay = self.stay_of_somebody();
+            let stay = self.random_stay();
             self.leave(stay);
         }
         while self.count() < wanted {
@@ -319,7 +319,7 @@ impl Node {
         (count + self.rng.fraction()) as u64
     }
 
-    fn stay_of_somebody(&mut self) -> usize {
+    fn random_stay(&mut self) -> usize {
         let mut nth = self.rng.below(self.count()) as usize;
         self.living
             .iter()

@@ -126,7 +126,7 @@ impl Demo {
             tracing::warn!(seed, members, "this data directory was seeded before: --seed and --members are ignored");
         }
         for guild in [plan.community(), plan.second.community()] {
-            show_everybody(node, &guild).await?;
+            set_presences(node, &guild).await?;
         }
         node.set_root_key(&site.admin_key);
         let manifest = Manifest {
@@ -158,7 +158,7 @@ impl Demo {
 
     /// Text for the terminal: addresses, and commands to try.
     #[must_use]
-    pub fn what_to_try(&self) -> String {
+    pub fn usage_hints(&self) -> String {
         let pages = Pages { chat: self.page.as_deref(), dashboard: self.dashboard.as_deref() };
         try_next::text(&self.summary, &self.manifest, &manifest::path_in(&self.data_dir), pages)
     }
@@ -210,7 +210,7 @@ fn summary(plan: &Plan, options: &DemoOptions) -> String {
 }
 
 /// Presences and voice end with the process, so they are shown at every start.
-async fn show_everybody(node: &Node, guild: &Community<'_>) -> anyhow::Result<()> {
+async fn set_presences(node: &Node, guild: &Community<'_>) -> anyhow::Result<()> {
     let presences =
         guild.presences.iter().map(|(user, shown)| Command::ShowPresence(*user, Some(shown.clone().into())));
     let voice = guild.voice.iter().map(|(user, channel)| Command::ShowVoice(*user, Some(*channel)));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn one_person_plays_everybody_when_alone() {
+    fn a_single_speaker_has_every_part() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         for turn in 0..3 {
             let line = serde_json::json!({"conversation": "a", "turn": turn, "speaker": turn.to_string(), "text": "t"});

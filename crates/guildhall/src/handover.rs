@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn f2_what_is_not_as_it_was_written_is_not_taken() {
+    fn f2_a_changed_file_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &some()).unwrap();
         let text = fs::read(path(dir.path())).unwrap();

@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn l2_l3_l4_hold_whatever_is_evicted(
+        fn l2_l3_l4_hold_with_any_evictions(
             requests in prop::collection::vec((0u8..12, 0u64..60, 0usize..3), 1..300),
             keys_max in 1usize..16,
         ) {

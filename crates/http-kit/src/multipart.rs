@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_form_data() {
+    fn refuses_bodies_that_are_not_form_data() {
         for body in [
             &b""[..],
             b"{\"content\":\"x\"}",

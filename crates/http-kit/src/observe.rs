@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn o2_a_request_whose_client_goes_away_is_counted() {
+    async fn o2_a_request_of_a_client_that_disconnects_is_counted() {
         let account = Arc::new(RestAccount::default());
         let slow = Router::new().fallback(async || std::future::pending::<()>().await);
         let slow = observe(slow, account.clone(), None);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn o1_what_has_no_route_is_not_counted() {
+    async fn o1_requests_without_a_route_are_not_counted() {
         let account = Arc::new(RestAccount::default());
         let page = observe(Router::new().fallback(async || "a page"), account.clone(), None);
         page.oneshot(Request::builder().uri("/x").body(Body::empty()).unwrap()).await.unwrap();

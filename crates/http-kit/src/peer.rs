@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_ends_at_what_is_no_address() {
+    fn the_chain_of_proxies_ends_at_a_text_that_is_no_address() {
         for broken in ["", " ", "unknown", "_hidden", "192.0.2.1.5", "[192.0.2.1", "\"192.0.2.1\"", "192.0.2.1;", "-"] {
             check("127.0.0.1", Some(broken), "127.0.0.1");
             check("127.0.0.1", Some(&format!("192.0.2.1, {broken}, 10.0.0.1")), "10.0.0.1");

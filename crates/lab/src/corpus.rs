@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn samples_that_do_not_fit_are_counted() {
         let file = file(2, 100);
         let corpus = Corpus::read_within(&mut RecordingReader::new(&*file).unwrap(), 1_000).unwrap();
         assert_eq!(corpus.messages.len() as u64 + corpus.left_out_count, 100);

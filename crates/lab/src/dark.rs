@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_are_checked_before_anything_begins() {
+    fn arms_are_checked_before_a_launch() {
         let runs = |arms: &[Arm]| Dark::runs(arms, &[Encoding::Json], &Dictionaries::default()).map(drop);
         let zlib: Arm = "zlib".parse().unwrap();
         assert!(runs(&[]).unwrap_err().to_string().contains("1 to 4 arms"));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_what_is_missing() {
+    fn too_few_samples_are_an_error() {
         let error = |messages_count: &[u64], samples_min: usize| {
             train(&corpus(messages_count), Encoding::Json, Some(samples_min), |_| ()).unwrap_err().to_string()
         };

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn u1_the_front_has_what_nothing_beats() {
+    fn u1_the_front_has_all_undominated_points() {
         let trials = [
             trial("a", 10.0, 10.0, 10),
             trial("b", 20.0, 5.0, 10),

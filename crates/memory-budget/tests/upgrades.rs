@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn with_room_everybody_gets_one_after_some_minutes() {
+fn with_room_every_connection_is_upgraded_after_some_minutes() {
     let mut node = Node::new();
     node.connect(1_000);
     let mut shares = Vec::new();
@@ -197,7 +197,7 @@ fn without_a_reading_no_connection_is_upgraded() {
 
 /// traps.md 6: a controller that reads requested memory or its own accounting instead of resident memory.
 #[test]
-fn memory_counts_that_is_resident_whoever_holds_it() {
+fn resident_memory_counts_also_when_the_allocator_keeps_it() {
     let mut node = Node::new();
     node.connect(15_000);
     node.tick_measured();

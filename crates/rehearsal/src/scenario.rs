@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_an_error_has_its_line_and_what_to_write_instead() {
+    fn s2_an_error_has_its_line_and_the_correct_form() {
         refused("", 1, "missing field");
         refused("name = \"a\"\nabout\n", 2, "expected");
         refused(&format!("{HEAD}stpes = []"), 4, "write `steps`");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_what_the_account_may_use() {
+    fn the_list_has_the_dictionaries_of_the_account() {
         let mut known = known();
         let switch = |known: &KnownDictionary| {
             let switch = DictionarySwitch::default();

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_only_what_needs_no_encoding_is_decoded() {
+    fn e1_only_characters_of_a_segment_are_decoded() {
         assert_eq!(
             normal("/a%2Fb/%F0%9F%94%A5/%40me/party%3A5/%zz/%2e%2e"),
             "/a%2Fb/%F0%9F%94%A5/@me/party:5/%zz/%2e%2e"

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_meant() {
+    fn the_most_similar_setting_is_suggested() {
         let check = |section: &str, key: &str, expected: Option<&str>| {
             assert_eq!(setting(section, key).as_deref(), expected, "{section}.{key}");
         };

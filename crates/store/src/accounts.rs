@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_what_is_the_same_and_forgets_what_is_gone() {
+    fn equal_accounts_are_shared_until_the_last_use_ends() {
         let accounts = Accounts::default();
         let user = |n: u64, name: &str| User::new(UserId::new(n), name);
         let first = accounts.share(user(1, "ada"));

@@ -65,7 +65,7 @@ pub(crate) struct Person {
 
 /// A recent message.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Posted {
     pub channel: usize,
     pub author: usize,
     pub message: Arc<Message>,
@@ -120,7 +120,7 @@ pub(crate) struct GuildState {
     pub voice_channels: Vec<ChannelId>,
     pub talks: Vec<Talk>,
     pub busiest: Zipf,
-    pub recent: VecDeque<Said>,
+    pub recent: VecDeque<Posted>,
     pub in_voice: BTreeMap<usize, Arc<VoiceState>>,
     /// Members who joined during the traffic, oldest first; they leave again.
     pub joined: VecDeque<Person>,
@@ -138,8 +138,8 @@ impl GuildState {
     /// Guild `number` with members from `accounts`. A guild of [`From::All`] has a private channel, whatever its size.
     pub fn new(rng: &mut Rng, number: u64, size: Size, accounts: From<'_>, now: Timestamp) -> Self {
         let is_of_node = matches!(accounts, From::All(_));
-        let apart = if is_of_node { 9_717_204_551_683 } else { 3_917_204_551_680_003 };
-        let id = GuildId::new((1_050_000_000_000_000_000 + number * apart) & !0xfff);
+        let step = if is_of_node { 9_717_204_551_683 } else { 3_917_204_551_680_003 };
+        let id = GuildId::new((1_050_000_000_000_000_000 + number * step) & !0xfff);
         let roles = roles(rng, id);
         let people = people_of(rng, size, accounts, &roles, now);
         let has_hidden = is_of_node || size.text_channels > 3;
@@ -202,15 +202,15 @@ impl GuildState {
         (self.people.len() + self.joined.len()) as u64
     }
 
-    pub fn said(&mut self, said: Said) {
-        if !self.is_hidden(said.channel) {
-            self.unread.insert(said.message.channel_id, said.message.id);
-            self.newest.insert(said.message.channel_id, said.message.id);
+    pub fn posted(&mut self, posted: Posted) {
+        if !self.is_hidden(posted.channel) {
+            self.unread.insert(posted.message.channel_id, posted.message.id);
+            self.newest.insert(posted.message.channel_id, posted.message.id);
         }
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }
-        self.recent.push_back(said);
+        self.recent.push_back(posted);
     }
 
     /// A recent message within these channels, newer ones more often.

@@ -72,7 +72,7 @@ fn replica(guild: &GuildState) -> GuildReplica {
 /// GUILD_CREATE. Bots with the presence intent receive many members, others few.
 pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
     let mut replica = replica(guild);
-    let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
+    let newest = guild.recent.iter().map(|posted| (posted.message.channel_id, posted.message.id));
     replica.last_message_ids = Arc::new(newest.collect());
     let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));

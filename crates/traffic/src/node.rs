@@ -96,7 +96,7 @@ impl Node {
         });
         let channel_type = if users.len() > 2 { ChannelType::GroupDm } else { ChannelType::Dm };
         let by = rng.pick(&users)?.clone();
-        let told = |message: &Message| {
+        let message_event = |message: &Message| {
             Payload::Message(Box::new(MessageEvent {
                 message: Arc::new(message.clone()),
                 channel_type,
@@ -118,7 +118,7 @@ impl Node {
                 let message = &mut direct.recent[at];
                 message.edited_timestamp = Some(now);
                 message.content = chat.line(rng.below(1 << 20) as usize).chars().take(2000).collect();
-                (EventName::MessageUpdate, told(message))
+                (EventName::MessageUpdate, message_event(message))
             }
             40..50 if let Some(at) = some_recent(rng, &direct.recent) => {
                 let message = &direct.recent[at];
@@ -141,7 +141,7 @@ impl Node {
                     nonce: Some(Nonce::Text(nonce.to_string())),
                     ..Message::new(ids.next(now), direct.channel, GuildId::new(0), by.clone())
                 };
-                let payload = told(&message);
+                let payload = message_event(&message);
                 message.nonce = None;
                 if direct.recent.len() == RECENT_MAX {
                     direct.recent.pop_front();

@@ -4,7 +4,7 @@ use crate::{
     chat::Chat,
     event::{Event, To},
     event_mix::{EventKind, kind_of_draw},
-    guild::{From, GuildState, Person, Said, Size, Within},
+    guild::{From, GuildState, Person, Posted, Size, Within},
     large,
     node::Node,
     people,
@@ -404,7 +404,7 @@ impl Traffic {
             rng.chance(0.01).then(|| rng.pick(&state.structure.roles.keys().copied().collect::<Vec<_>>()).copied());
         let answers =
             rng.chance(0.15).then(|| state.earlier(rng, *within)).flatten().map(|at| state.recent[at].clone());
-        let answers = answers.filter(|said| said.channel == channel);
+        let answers = answers.filter(|posted| posted.channel == channel);
         let mut mentions: Vec<Arc<Member>> = Vec::new();
         if let Some(who) = mentioned {
             let member = state.people[who].member.clone();
@@ -414,10 +414,10 @@ impl Traffic {
         if let Some(role) = role.flatten() {
             content += &format!(" <@&{role}>");
         }
-        if let Some(said) = &answers
-            && mentions.iter().all(|member| member.user.id != said.message.author.id)
+        if let Some(posted) = &answers
+            && mentions.iter().all(|member| member.user.id != posted.message.author.id)
         {
-            mentions.push(state.people[said.author].member.clone());
+            mentions.push(state.people[posted.author].member.clone());
         }
         let member = state.people[author].member.clone();
         let (guild_id, channel_id) = (state.id(), state.text_channels[channel]);
@@ -430,25 +430,25 @@ impl Traffic {
             // Clients send a nonce, most bots do not.
             nonce: rng.chance(0.9).then(|| Nonce::Text(nonce.to_string())),
             kind: if answers.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
-            message_reference: answers.as_ref().map(|said| MessageReference {
-                message_id: said.message.id,
+            message_reference: answers.as_ref().map(|posted| MessageReference {
+                message_id: posted.message.id,
                 channel_id,
                 guild_id,
             }),
             ..Message::new(ids.next(now), channel_id, guild_id, member.user.clone())
         });
-        let told = MessageEvent {
+        let event = MessageEvent {
             message: message.clone(),
             channel_type: ChannelType::Text,
             author: Some(member),
             mentioned: mentions,
-            referenced: answers.map(|said| said.message),
+            referenced: answers.map(|posted| posted.message),
         };
         // Stored messages have no nonce: it is only echoed to the sender.
-        state.said(Said { channel, author, message: Arc::new(Message { nonce: None, ..(*message).clone() }) });
+        state.posted(Posted { channel, author, message: Arc::new(Message { nonce: None, ..(*message).clone() }) });
         let place = Place::of_channel(state, channel).by(message.author.id);
         let to = if is_plain { To::Everyone } else { To::Active };
-        self.put(guild, EventName::MessageCreate, to, place, Payload::Message(Box::new(told)));
+        self.put(guild, EventName::MessageCreate, to, place, Payload::Message(Box::new(event)));
     }
 
     fn edit(&mut self, guild: usize) {
@@ -457,8 +457,8 @@ impl Traffic {
         let state = &mut guilds[guild];
         let Some(at) = state.earlier(rng, *within) else { return };
         let line = chat.line(rng.below(1 << 20) as usize);
-        let said = &mut state.recent[at];
-        let mut message = (*said.message).clone();
+        let posted = &mut state.recent[at];
+        let mut message = (*posted.message).clone();
         message.edited_timestamp = Some(now);
         match rng.below(3) {
             0 => message.content += " *",
@@ -466,44 +466,44 @@ impl Traffic {
             _ => message.content = line.into_owned(),
         }
         message.content = message.content.chars().take(2000).collect();
-        said.message = Arc::new(message);
-        let said = said.clone();
-        let told = MessageEvent {
+        posted.message = Arc::new(message);
+        let posted = posted.clone();
+        let event = MessageEvent {
             mentioned: Vec::new(),
-            author: Some(state.people[said.author].member.clone()),
+            author: Some(state.people[posted.author].member.clone()),
             channel_type: ChannelType::Text,
             referenced: None,
-            message: said.message.clone(),
+            message: posted.message.clone(),
         };
-        let place = Place::of_channel(state, said.channel).by(said.message.author.id);
-        self.put(guild, EventName::MessageUpdate, To::Active, place, Payload::Message(Box::new(told)));
+        let place = Place::of_channel(state, posted.channel).by(posted.message.author.id);
+        self.put(guild, EventName::MessageUpdate, To::Active, place, Payload::Message(Box::new(event)));
     }
 
     fn delete(&mut self, guild: usize) {
         let Self { rng, guilds, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng, *within).and_then(|at| state.recent.remove(at)) else { return };
-        let payload = Payload::MessageDelete { id: said.message.id, channel_id: said.message.channel_id };
-        let place = Place::of_channel(state, said.channel);
+        let Some(posted) = state.earlier(rng, *within).and_then(|at| state.recent.remove(at)) else { return };
+        let payload = Payload::MessageDelete { id: posted.message.id, channel_id: posted.message.channel_id };
+        let place = Place::of_channel(state, posted.channel);
         self.put(guild, EventName::MessageDelete, To::Active, place, payload);
     }
 
     fn reaction(&mut self, guild: usize, is_added: bool) {
         let Self { rng, guilds, node, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
-        let viewers = Viewers::of(node, guild, state.is_hidden(said.channel));
+        let Some(posted) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
+        let viewers = Viewers::of(node, guild, state.is_hidden(posted.channel));
         let who = &state.people[viewers.draw(&state.crowd, rng)].member;
         let emoji = reaction_emoji(rng, &state.emoji);
         let payload = Payload::Reaction(Box::new(ReactionEvent {
             user_id: who.user.id,
-            channel_id: said.message.channel_id,
-            message_id: said.message.id,
-            author_id: said.message.author.id,
+            channel_id: posted.message.channel_id,
+            message_id: posted.message.id,
+            author_id: posted.message.author.id,
             emoji,
             member: is_added.then(|| who.clone()),
         }));
-        let place = Place::of_channel(state, said.channel).by(who.user.id);
+        let place = Place::of_channel(state, posted.channel).by(who.user.id);
         let name = if is_added { EventName::MessageReactionAdd } else { EventName::MessageReactionRemove };
         self.put(guild, name, To::Active, place, payload);
     }
@@ -511,14 +511,14 @@ impl Traffic {
     fn reactions_cleared(&mut self, guild: usize) {
         let Self { rng, guilds, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
+        let Some(posted) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
         let emoji = rng.chance(0.5).then(|| reaction_emoji(rng, &state.emoji));
         let name = match emoji {
             None => EventName::MessageReactionRemoveAll,
             Some(_) => EventName::MessageReactionRemoveEmoji,
         };
-        let (channel_id, message_id) = (said.message.channel_id, said.message.id);
-        let place = Place::of_channel(state, said.channel);
+        let (channel_id, message_id) = (posted.message.channel_id, posted.message.id);
+        let place = Place::of_channel(state, posted.channel);
         self.put(guild, name, To::Active, place, Payload::ReactionsCleared { channel_id, message_id, emoji });
     }
 
@@ -611,13 +611,13 @@ impl Traffic {
         let channel = state.busiest.draw(rng);
         let mut structure = (*state.structure).clone();
         let Some(channel_id) = state.text_channels.get(channel) else { return };
-        let Some(told) = Arc::make_mut(&mut structure.channels).get_mut(channel_id) else { return };
+        let Some(updated) = Arc::make_mut(&mut structure.channels).get_mut(channel_id) else { return };
         let topic: String = chat.line(rng.below(1 << 20) as usize).chars().take(1024).collect();
-        Arc::make_mut(told).topic = Some(topic);
-        let told = told.clone();
+        Arc::make_mut(updated).topic = Some(topic);
+        let updated = updated.clone();
         state.structure = Arc::new(structure);
         let place = Place::of_channel(state, channel);
-        self.put(guild, EventName::ChannelUpdate, To::Guild, place, Payload::Channel(told));
+        self.put(guild, EventName::ChannelUpdate, To::Guild, place, Payload::Channel(updated));
     }
 
     fn role_update(&mut self, guild: usize) {

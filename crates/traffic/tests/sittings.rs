@@ -68,7 +68,7 @@ fn each_passive_update_comes_in_both_forms_about_the_same_channels() {
 }
 
 #[test]
-fn ready_says_the_same_in_both_encodings() {
+fn ready_has_equal_contents_in_both_encodings() {
     let event = &sitting(PERSONAS[1], 1)[0];
     let mut term = vec![131];
     term.extend_from_slice(&event.body_etf);

@@ -55,8 +55,8 @@ fn same(json: &Value, etf: &Value) -> bool {
 }
 
 #[test]
-fn t3_what_changes_was_there_before() {
-    let mut said: HashMap<u64, u64> = HashMap::new();
+fn t3_updates_and_deletions_follow_a_creation() {
+    let mut channels_of: HashMap<u64, u64> = HashMap::new();
     let (mut newest, mut seen) = (0, HashSet::new());
     for (index, event) in events(SESSION, 6000).into_iter().enumerate() {
         assert_eq!(event.id, index as u64);
@@ -67,15 +67,15 @@ fn t3_what_changes_was_there_before() {
                 let message = id(&d["id"]);
                 assert!(message > newest, "{message}");
                 newest = message;
-                said.insert(message, id(&d["channel_id"]));
+                channels_of.insert(message, id(&d["channel_id"]));
                 assert_eq!(event.channel, Some(id(&d["channel_id"])));
                 if d["type"] == 19 {
-                    assert_eq!(said.get(&id(&d["referenced_message"]["id"])), event.channel.as_ref());
+                    assert_eq!(channels_of.get(&id(&d["referenced_message"]["id"])), event.channel.as_ref());
                 }
             }
-            "MESSAGE_UPDATE" | "MESSAGE_DELETE" => assert!(said.contains_key(&id(&d["id"]))),
+            "MESSAGE_UPDATE" | "MESSAGE_DELETE" => assert!(channels_of.contains_key(&id(&d["id"]))),
             name if name.starts_with("MESSAGE_REACTION") => {
-                assert_eq!(said.get(&id(&d["message_id"])), event.channel.as_ref());
+                assert_eq!(channels_of.get(&id(&d["message_id"])), event.channel.as_ref());
             }
             _ => {}
         }
@@ -112,7 +112,7 @@ fn the_shares_add_up() {
 }
 
 #[test]
-fn a_channel_is_messages_for_everybody() {
+fn channel_traffic_has_messages_for_all_connections() {
     let events = events(CHANNEL, 2000);
     assert!(events.iter().all(|event| event.name == "MESSAGE_CREATE" && event.to == To::Everyone));
     assert!(events.iter().all(|event| event.channel == events[0].channel));

@@ -99,7 +99,7 @@ async fn sqlite() -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn erase_deletes_what_an_account_wrote() {
+async fn erase_deletes_the_messages_of_an_account() {
     let backend = on(sqlite().await).await;
     let world = &backend.world;
     backend

@@ -60,7 +60,7 @@ impl Backend {
 }
 
 #[tokio::test]
-async fn a_key_asks_so_often() {
+async fn requests_of_a_key_are_rate_limited() {
     let limits = V1Limits { requests_per_s: Some(3), ..V1Limits::default() };
     let backend = Backend::new(limits).await;
     for expected in [200, 200, 200, 429] {
@@ -334,7 +334,7 @@ async fn audit_entries_name_the_key_and_the_object() {
 }
 
 #[tokio::test]
-async fn audit_has_what_was_done_for_a_client_that_went_away() {
+async fn audit_has_changes_of_a_client_that_disconnected() {
     let backend = Backend::new(V1Limits::default()).await;
     let request = Request::builder().method("PUT").uri("/v1/users/5000");
     let request = request.header("authorization", format!("Bearer {}", backend.key));

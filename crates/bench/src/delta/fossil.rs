@@ -187,7 +187,7 @@ mod tests {
     use guildhall_stdx::Rng;
 
     #[test]
-    fn f1_what_was_made_is_applied() {
+    fn f1_a_delta_restores_its_target() {
         let mut chance = Rng::new(1);
         for round in 0..300 {
             let text = |chance: &mut Rng, length: u64| -> Vec<u8> {

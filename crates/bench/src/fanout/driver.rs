@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_delivered_when_the_last_partition_says_so() {
+    fn an_event_is_delivered_with_the_report_of_the_last_partition() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut events = Events::default();

@@ -66,7 +66,7 @@ impl Harness {
         }
     }
 
-    fn say_something(&mut self, author: usize, channel: usize, n: usize) -> Result<MessageId> {
+    fn post(&mut self, author: usize, channel: usize, n: usize) -> Result<MessageId> {
         Ok(self.say(author, channel, sentence(n))?.1)
     }
 
@@ -174,7 +174,7 @@ fn messages(harness: &mut Harness) -> Result<()> {
     })?;
     harness.measure("create message, reply", Samples::Always, |harness, n| {
         let (who, whom) = (harness.anybody(), harness.anybody());
-        let message_id = harness.say_something(whom, 0, n)?;
+        let message_id = harness.post(whom, 0, n)?;
         let reply_to = Some(ReplyTo { message_id, fail_if_not_exists: true });
         Ok(harness.say(who, 0, NewMessage { reply_to, ..sentence(n) })?.0)
     })?;
@@ -204,13 +204,13 @@ fn messages(harness: &mut Harness) -> Result<()> {
     harness.did(SYSTEM, &slow(0))?;
     harness.measure("edit message", Samples::Always, |harness, n| {
         let who = harness.anybody();
-        let message_id = harness.say_something(who, 0, n)?;
+        let message_id = harness.post(who, 0, n)?;
         let patch = MessagePatch { content: Some(format!("edited {n}")), ..MessagePatch::default() };
         harness.did(by(who), &Command::EditMessage(crowd::channel_id(0), message_id, Box::new(patch)))
     })?;
     harness.measure("delete message", Samples::Always, |harness, n| {
         let who = harness.anybody();
-        let message_id = harness.say_something(who, 0, n)?;
+        let message_id = harness.post(who, 0, n)?;
         harness.did(by(who), &Command::DeleteMessage(crowd::channel_id(0), message_id))
     })?;
     harness.measure("typing", Samples::Always, |harness, n| {
@@ -238,12 +238,12 @@ fn reactions(harness: &mut Harness) -> Result<()> {
     let thumb = unicode("👍");
     harness.measure("add reaction", Samples::Always, |harness, n| {
         let who = harness.anybody();
-        let message_id = harness.say_something(who, 0, n)?;
+        let message_id = harness.post(who, 0, n)?;
         harness.did(by(who), &Command::AddReaction(channel_id, message_id, thumb.clone()))
     })?;
     harness.measure("remove reaction", Samples::Always, |harness, n| {
         let who = harness.anybody();
-        let message_id = harness.say_something(who, 0, n)?;
+        let message_id = harness.post(who, 0, n)?;
         harness.did(by(who), &Command::AddReaction(channel_id, message_id, thumb.clone()))?;
         let user_id = crowd::user_id(who);
         harness.did(by(who), &Command::RemoveReaction(channel_id, message_id, thumb.clone(), user_id))
@@ -256,7 +256,7 @@ fn reactions(harness: &mut Harness) -> Result<()> {
         }
         Ok(())
     };
-    let message_id = harness.say_something(0, 0, 0)?;
+    let message_id = harness.post(0, 0, 0)?;
     react(harness, message_id)?;
     harness.measure("add reaction, 100,000 there", Samples::Always, |harness, _| {
         let who = count;
@@ -274,7 +274,7 @@ fn reactions(harness: &mut Harness) -> Result<()> {
         harness.did(SYSTEM, &Command::ClearReactions(channel_id, message_id, None))
     })?;
     harness.measure("delete message, 100,000 reactions", Samples::Seldom, |harness, n| {
-        let message_id = harness.say_something(0, 0, n)?;
+        let message_id = harness.post(0, 0, n)?;
         react(harness, message_id)?;
         harness.did(SYSTEM, &Command::DeleteMessage(channel_id, message_id))
     })

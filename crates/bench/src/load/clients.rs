@@ -639,7 +639,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_published_is_counted_by_itself_and_in_order() {
+    fn published_events_are_counted_separately_and_in_order() {
         let account = Account { is_bot: true, token: "token".to_owned() };
         let shared = Arc::new(Shared::default());
         let addr = SocketAddr::from(([127, 0, 0, 1], 9));
@@ -661,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_and_missed_is_counted_by_node() {
+    fn received_and_missed_messages_are_counted_by_node() {
         let account = || Account { is_bot: true, token: "token".to_owned() };
         let shared = Arc::new(Shared::default());
         let addr = SocketAddr::from(([127, 0, 0, 1], 9));

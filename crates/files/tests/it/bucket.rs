@@ -108,7 +108,7 @@ async fn a_server_that_never_answers_costs_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn b2_what_was_just_written_is_not_settled() {
+async fn b2_an_object_that_was_just_written_is_not_settled() {
     let Some(server) = S3Server::shared() else { return };
     let settled_after = Duration::from_secs(3);
     let bucket = Bucket::new(BucketOptions { settled_after, ..options(server, &server.create_bucket(), "") }).unwrap();

@@ -116,7 +116,7 @@ pub(super) async fn run(
         // A stop during seeding is harmless: the next start completes it.
         () = &mut stop => return Ok(()),
     };
-    say(&demo.what_to_try());
+    say(&demo.usage_hints());
     running.reports.set_settings(&loaded);
     let node = running.node.clone();
     let talk = demo.talk(&node, stop);

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_argument_is_refused_with_what_to_give() {
+    fn each_wrong_argument_is_refused_with_the_expected_form() {
         for (refused, because) in [
             (arm("zstd").unwrap_err(), "NAME=ARM"),
             (arm("=zstd").unwrap_err(), "no name of an arm"),

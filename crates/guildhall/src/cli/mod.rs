@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_type() {
+    fn arguments_are_parsed() {
         let check = |line: &str, is_fine: bool| {
             let parsed = Cli::try_parse_from(line.split_whitespace());
             assert_eq!(parsed.is_ok(), is_fine, "{line}: {:?}", parsed.err().map(|e| e.to_string()));

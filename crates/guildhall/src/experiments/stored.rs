@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_this_node_cannot_serve_are_refused_with_what_to_do() {
+    fn arms_that_this_node_cannot_serve_are_refused_with_the_remedy() {
         let (contexts, auto) = (
             ContextPool::default(),
             StreamCodec::Auto { history_bytes_max: 1 << 20, check_one_in: None, cpu_percent: 25 },

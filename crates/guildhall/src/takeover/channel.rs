@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_an_error() {
+    fn bytes_that_are_no_message_are_an_error() {
         let (mut one, mut other) = pair();
         assert!(one.is_open() && other.is_open());
         one.0.write_all(&[0xFF; HEAD_BYTES]).unwrap();

@@ -357,7 +357,7 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
 }
 
 #[test]
-fn events_reach_whom_they_are_for() {
+fn events_reach_their_audience() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);

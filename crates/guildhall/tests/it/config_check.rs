@@ -12,7 +12,7 @@ fn both(dir: &Path, settings: &str) -> [Output; 2] {
 }
 
 #[test]
-fn what_keeps_a_node_from_starting_is_found_by_config_check() {
+fn config_check_finds_faults_that_prevent_a_start() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
     fs::write(at("file"), "no key, no certificate, no set of keys").unwrap();
@@ -67,7 +67,7 @@ fn what_keeps_a_node_from_starting_is_found_by_config_check() {
 }
 
 #[test]
-fn what_starts_is_fine() {
+fn a_configuration_that_starts_passes_the_check() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("a/b/data");
     let file = dir.path().join("g.toml");

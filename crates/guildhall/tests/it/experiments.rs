@@ -377,7 +377,7 @@ fn a_dictionary_that_clients_cannot_decode_rolls_itself_back() {
 }
 
 #[test]
-fn a_ramp_keeps_accounts_in_their_arm_and_mistakes_are_refused_with_what_to_do() {
+fn a_ramp_keeps_accounts_in_their_arm_and_wrong_plans_are_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let demo = demo(&dir);
     let mut backend = Backend::root(&demo);

@@ -160,7 +160,7 @@ fn keys_are_fetched_rotated_and_kept() {
 }
 
 #[test]
-fn by_tls_and_only_from_whom_is_trusted() {
+fn by_tls_and_only_from_trusted_servers() {
     let pair = Ed25519KeyPair::generate().unwrap();
     let sign_on = SignOn::start(jwks(&[("a", &pair)]), true);
     let url = format!("auth.jwks_url=https://localhost:{}/jwks", sign_on.addr.port());

@@ -47,7 +47,7 @@ fn wait_for_recordings(demo: &Demo, what: &str, is_it: impl Fn(&Value) -> bool) 
 }
 
 #[test]
-fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
+fn a_recording_of_a_node_has_no_secret_and_feeds_the_codecs() {
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
     let (token, channel) = (demo.token("bot_token"), demo.channels()[0].clone());
@@ -113,7 +113,7 @@ fn a_recording_of_a_node_has_no_secret_and_shows_what_codecs_make_of_it() {
 }
 
 #[test]
-fn mistakes_are_refused_with_what_to_do() {
+fn wrong_arguments_are_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start(dir.path(), &["--members", "2", "--rate", "0"]);
     let mut api = Http::new(demo.addr, &format!("Bearer {}", admin_key(&demo)));
@@ -168,7 +168,7 @@ fn mistakes_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_wrong_file_is_named_with_what_to_do() {
+fn a_wrong_file_is_named_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let good = path("good.zst");

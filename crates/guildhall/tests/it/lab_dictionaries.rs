@@ -192,7 +192,7 @@ fn a_dictionary_of_the_folder_can_be_withdrawn_and_served_again() {
 }
 
 #[test]
-fn what_is_no_dictionary_is_refused_with_what_to_do() {
+fn a_file_that_is_no_dictionary_is_refused_with_the_remedy() {
     let (data, trained) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [(file, dictionary), _] = files(trained.path(), 1);
     let demo = Demo::start(data.path(), &["--members", "2", "--rate", "0"]);

@@ -77,7 +77,7 @@ fn counted(addr: SocketAddr, clients: &[&Ws]) -> Series {
 }
 
 #[test]
-fn the_numbers_are_what_clients_did() {
+fn the_numbers_match_the_actions_of_clients() {
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start_on(dir.path(), "127.0.0.1:0", ARGS, Stdio::null());
     let (addr, token) = (demo.addr, demo.token("bot_token"));

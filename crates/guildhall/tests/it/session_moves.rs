@@ -64,7 +64,7 @@ pub fn bobs_session(node: &Node) -> (Ws, String, (String, u64)) {
 }
 
 #[test]
-fn g1_a_session_resumes_at_any_node_with_what_it_missed() {
+fn g1_a_session_resumes_at_any_node_with_missed_events() {
     let Some(site) = Site::with(&["server.metrics=open"]) else { return };
     let (first, second) = two(&site);
     let others_token = first.backend().token(ANA);

@@ -105,7 +105,7 @@ fn route(method: &str, path: &str) -> Option<(&'static str, &'static Value)> {
             && expected
                 .iter()
                 .zip(&segments)
-                .all(|(expected, segments)| expected.starts_with('{') || expected == segments)
+                .all(|(expected, segment)| expected.starts_with('{') || expected == segment)
     };
     let routes = DATA["routes"].as_object().expect("routes").iter();
     let found =

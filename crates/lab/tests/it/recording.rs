@@ -44,7 +44,7 @@ fn r1_lines_come_back_and_files_may_be_appended() {
 }
 
 #[test]
-fn r2_damaged_files_are_errors_that_say_what_to_do() {
+fn r2_damaged_files_are_errors_with_the_remedy() {
     let file = recording(&events(2, 100), None);
     let made = |text: &str| {
         let mut writer = RecordingWriter::new().unwrap();
@@ -104,7 +104,7 @@ fn stored(start: &[u8], text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn r2_a_window_above_the_bound_is_refused_with_what_to_do() {
+fn r2_a_window_above_the_bound_is_refused_with_the_remedy() {
     let text = format!("{}\n", serde_json::to_string(&header(true)).unwrap());
     let read = |file: &[u8]| {
         let whole = lines(file);
@@ -198,7 +198,7 @@ fn r3_recordings_that_are_read_together_have_sessions_of_their_own() {
 }
 
 #[test]
-fn a_summary_counts_what_is_in_the_file() {
+fn a_summary_counts_the_records_of_the_file() {
     let events = events(4, 1_500);
     let mut file = recording(&events, Some([3; 32]));
     let mut writer = RecordingWriter::new().unwrap();

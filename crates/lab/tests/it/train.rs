@@ -58,7 +58,7 @@ fn recording() -> Vec<u8> {
 }
 
 #[test]
-fn a_dictionary_from_a_recording_contains_nothing_that_identifies_anybody() {
+fn a_dictionary_from_a_recording_contains_no_personal_data() {
     let file = recording();
     let corpus = Corpus::read(&mut RecordingReader::new(&*file).unwrap()).unwrap();
     let few = train(&corpus, Encoding::Json, None, |_| {}).unwrap_err();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_guild_has_its_share_and_gets_back_what_goes() {
+    fn s1_a_guild_has_its_share_and_deleted_files_free_it() {
         let shares = shares();
         shares.take(share(1), 100, 0).unwrap();
         shares.take(share(2), 50, 0).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_what_was_there_before_a_start_counts_once_its_guild_is_known() {
+    fn s1_files_from_before_the_start_count_once_their_guild_is_known() {
         let shares = shares();
         let of = OfChannel { guild: None, bytes: 140, files: 2 };
         shares.set(HashMap::from([(CHANNEL, of)]), 7);

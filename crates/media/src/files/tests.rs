@@ -76,7 +76,7 @@ fn swept(files: u64, pictures: u64) -> Swept {
 const CHANNEL: ChannelId = ChannelId::new(5);
 
 #[tokio::test]
-async fn f2_what_is_there_counts() {
+async fn f2_files_from_before_the_start_count() {
     let dir = tempfile::tempdir().unwrap();
     let files = open(dir.path(), 100).await;
     let first = received(&files, &[1; 60]).await;

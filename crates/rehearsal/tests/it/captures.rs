@@ -106,7 +106,7 @@ fn without_session(mut seen: Seen) -> Seen {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r1_a_replay_sends_what_was_captured_in_every_transport() {
+async fn r1_a_replay_sends_the_captured_bytes_in_every_transport() {
     let folder = tempfile::tempdir().unwrap();
     for mode in ALL {
         let file = folder.path().join(format!("{mode:?}"));

@@ -146,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_differ_and_say_nothing() {
+    fn names_differ_and_reveal_nothing() {
         let names: BTreeSet<_> = Bucket::ALL.iter().map(|bucket| bucket.wire_name()).collect();
         assert_eq!(names.len(), Bucket::COUNT);
         assert!(names.iter().all(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())));

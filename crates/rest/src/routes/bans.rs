@@ -86,14 +86,19 @@ async fn ban(
     api.request(caller, guild_id, command).await?;
     if delete_message_s > 0 {
         let from = smallest_id_at(Timestamp(api.now().unix.0 - i64::from(delete_message_s) * 1000));
-        let task = tokio::spawn(delete_said(Arc::clone(api), guild_id, user_id, from));
+        let task = tokio::spawn(delete_recent_messages(Arc::clone(api), guild_id, user_id, from));
         task.await.map_err(|_| ApiError::Bug("a deletion that ends"))??;
     }
     Ok(())
 }
 
 /// Deletes an account's messages in a guild since `from`. Permission to ban suffices.
-async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
+async fn delete_recent_messages(
+    api: Arc<Api>,
+    guild_id: GuildId,
+    user_id: UserId,
+    from: MessageId,
+) -> Result<(), ApiError> {
     let guild = api.node.command(guild_id, Actor::System, request::ReadGuild).await?;
     let channels = guild.structure.channels.values();
     let channels = channels.filter(|c| c.kind.holds_messages()).map(|c| c.id);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_tells_null_from_missing() {
+    fn a_patch_distinguishes_null_from_missing() {
         let read = form::object(&json!({"topic": null, "parent_id": null, "user_limit": null}), patch).unwrap();
         assert_eq!((read.topic, read.parent_id, read.user_limit), (Some(None), Some(None), Some(0)));
         let read = form::object(&json!({}), patch).unwrap();

@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_is_bounded(title in "\\PC{0,300}", junk in "\\PC{0,300}", n in 0usize..30) {
+        fn parsed_embeds_are_bounded(title in "\\PC{0,300}", junk in "\\PC{0,300}", n in 0usize..30) {
             let field = json!({"name": title, "value": junk, "more": junk});
             let embed = json!({"title": title, "author": {"name": junk}, "fields": vec![field; n], "junk": junk});
             if let Ok(embeds) = embeds(&json!([embed])) {

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_refused() {
+    fn attachments_need_a_file_or_a_permitted_url() {
         let upload = faults(json!({"content": "x", "attachments": [{"id": 0}]}));
         assert_eq!(upload["attachments"]["0"]["_errors"][0]["code"], "UNSUPPORTED");
         let linked = read(json!({"attachments": [{"url": "https://files.example.net/a.png", "filename": "a.png"}]}));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_tells_old_files_from_new() {
+    fn an_edit_distinguishes_old_files_from_new() {
         let old = json!({"id": "1100000000000000001", "filename": "a.txt", "size": 5, "url": "http://a"});
         let body = json!({"attachments": [old, {"id": 0, "filename": "b.txt"}]});
         let (patch, files) = message_patch(&body, &[0]).unwrap();
@@ -573,7 +573,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_is_within_limits(body in anything()) {
+        fn accepted_messages_are_within_limits(body in anything()) {
             let _ = message_patch(&body, &[0]);
             if let Ok((message, _)) = new_message(&body, &[], CHANNEL) {
                 prop_assert!(message.content.chars().count() <= CONTENT_CHARS_MAX);

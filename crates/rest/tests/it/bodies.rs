@@ -231,7 +231,7 @@ async fn compressed_bodies_are_refused_clearly() {
 
 /// Each route has the limit that its forms need.
 #[tokio::test]
-async fn s2_routes_take_what_they_need() {
+async fn s2_routes_have_their_own_body_limits() {
     let world = World::new().await;
     let padded = |bytes: usize| format!("{{\"name\":\"x\"{}}}", " ".repeat(bytes - 12));
     let general = world.general;

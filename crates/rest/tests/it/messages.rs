@@ -118,15 +118,15 @@ async fn writing_messages_needs_permissions() {
 }
 
 #[tokio::test]
-async fn bots_without_the_grant_read_only_what_concerns_them() {
+async fn bots_without_the_grant_read_content_only_where_they_are_mentioned() {
     let world = World::new().await;
     let own = world.say(&world.bot, world.general, "mine").await;
-    world.say(&world.ana, world.general, "for everybody").await;
+    world.say(&world.ana, world.general, "for all").await;
     world.say(&world.ana, world.general, "for <@200>").await;
     let path = format!("/channels/{}/messages", world.general);
     assert_eq!(contents(&world.get(&world.bot, &path).await.json()), ["for <@200>", "", "mine"]);
-    assert_eq!(contents(&world.get(&world.trusted, &path).await.json()), ["for <@200>", "for everybody", "mine"]);
-    assert_eq!(contents(&world.get(&world.bob, &path).await.json()), ["for <@200>", "for everybody", "mine"]);
+    assert_eq!(contents(&world.get(&world.trusted, &path).await.json()), ["for <@200>", "for all", "mine"]);
+    assert_eq!(contents(&world.get(&world.bob, &path).await.json()), ["for <@200>", "for all", "mine"]);
     assert_eq!(world.get(&world.bot, &format!("{path}/{own}")).await.json()["content"], "mine");
 }
 
@@ -173,7 +173,7 @@ async fn a_repeated_nonce_is_the_same_message() {
 }
 
 #[tokio::test]
-async fn slow_mode_tells_when_to_come_back() {
+async fn slow_mode_answers_with_the_time_to_wait() {
     let world = World::new().await;
     let channel = format!("/channels/{}", world.general);
     world.call(&world.ana, "PATCH", &channel, Some(json!({"rate_limit_per_user": 10}))).await.has(200, 0);

@@ -240,7 +240,7 @@ async fn a_webhook_has_an_avatar() {
 }
 
 #[tokio::test]
-async fn what_is_no_picture_or_does_not_fit_is_refused() {
+async fn invalid_and_large_pictures_are_refused() {
     let (world, dir) = world().await;
     let refused =
         |code: &str, message: &str| invalid_form(json!({"avatar": {"_errors": [{"code": code, "message": message}]}}));

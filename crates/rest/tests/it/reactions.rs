@@ -48,7 +48,7 @@ async fn given_listed_and_taken_back() {
 }
 
 #[tokio::test]
-async fn what_is_no_emoji() {
+async fn invalid_emoji_are_refused() {
     let world = World::new().await;
     let id = world.say(&world.ana, world.general, "hi").await;
     let reactions = format!("/channels/{}/messages/{id}/reactions", world.general);

@@ -220,7 +220,7 @@ async fn acknowledged_writes_survive_sigkill_when_synced() {
 }
 
 #[tokio::test]
-async fn a_damaged_log_costs_only_what_is_behind_the_damage() {
+async fn a_damaged_log_costs_only_commits_after_the_damage() {
     let mut rng = Rng::new(0x7461_696c);
     let dir = TempDir::new();
     let channel_id = 100;

@@ -44,7 +44,7 @@ async fn s14_a_directory_that_was_there_before_becomes_private() {
 
 /// A link may lead anywhere, for example to where an attacker with write access to the directory wants `chmod` to go.
 #[tokio::test]
-async fn s14_a_link_to_what_others_read_is_refused_and_not_followed() {
+async fn s14_a_link_to_a_readable_folder_is_refused_and_not_followed() {
     let (dir, elsewhere) = (TempDir::new(), TempDir::new());
     set_mode(elsewhere.path(), 0o755);
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("files")).unwrap();

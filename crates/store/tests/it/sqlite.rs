@@ -78,7 +78,7 @@ async fn a_new_directory_is_private() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened() {
+async fn an_unusable_database_is_refused() {
     let dir = TempDir::new();
     let file = dir.path().join("file");
     fs::write(&file, "not a directory").unwrap();
@@ -185,7 +185,7 @@ async fn transactions_are_bounded() {
 }
 
 #[tokio::test]
-async fn closing_commits_what_is_queued() {
+async fn closing_commits_the_queue() {
     let dir = TempDir::new();
     let store = Arc::new(open(dir.path()).await);
     store.commit(guild_with_channels(100, &[101])).await.unwrap();

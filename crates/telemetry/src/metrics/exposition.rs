@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_the_format_is_what_was_asked_for() {
+    fn e1_the_accept_header_selects_the_format() {
         use Exposition::{Classic, OpenMetrics};
         for (value, expected) in [
             (None, Classic),

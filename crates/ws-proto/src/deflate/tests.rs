@@ -26,7 +26,7 @@ fn check(policy: DeflatePolicy, offer: &str, expected: &str) {
 }
 
 #[test]
-fn each_parameter_is_answered_as_the_rfc_says() {
+fn each_parameter_is_answered_by_the_rules_of_the_rfc() {
     check(ALL, "permessage-deflate", "");
     check(ALL, "permessage-deflate; server_no_context_takeover", "server_no_context_takeover");
     check(ALL, "permessage-deflate; client_no_context_takeover", "client_no_context_takeover");
@@ -45,7 +45,7 @@ fn each_parameter_is_answered_as_the_rfc_says() {
 }
 
 #[test]
-fn the_policy_asks_for_less_but_only_where_it_may() {
+fn the_policy_lowers_parameters_only_where_the_offer_allows_it() {
     let policy = DeflatePolicy {
         server_no_context_takeover: true,
         client_no_context_takeover: true,

@@ -92,7 +92,7 @@ fn an_idle_decoder_holds_nothing() {
 }
 
 #[test]
-fn heap_bytes_is_what_is_held() {
+fn heap_bytes_equals_the_allocation() {
     let stream = [masked(TEXT, &[b'a'; 700]), masked(FIN | PING, b"ping"), masked(FIN, &[b'b'; 700])].concat();
     for cut in 0..stream.len() {
         let mut decoder = server();
@@ -105,7 +105,7 @@ fn heap_bytes_is_what_is_held() {
 }
 
 #[test]
-fn memory_follows_what_arrived_and_stops_at_the_limit() {
+fn memory_grows_with_received_bytes_up_to_the_limit() {
     // A header with a large length costs nothing; payload costs at most twice itself, and never over the limit.
     let limits = Limits { message_bytes_max: 15_360 };
     for stream in [

@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn polling_may_stop_and_go_on_with_what_was_unread(frames in frames(), stop_after in 0usize..4) {
+    fn polling_resumes_with_unread_bytes(frames in frames(), stop_after in 0usize..4) {
         let bytes = frames.concat();
         let whole = feed(&mut server(), [&bytes[..]]);
         let (mut decoder, mut seen, mut error, mut rest) = (server(), Vec::new(), None, bytes.clone());

@@ -45,9 +45,9 @@ fn a_banned_member_leaves_receives_no_events_and_cannot_return() {
     assert_eq!(gone, json!({"ids": [posted["id"]], "channel_id": general, "guild_id": guild}));
     say("after the ban");
     watcher.event("MESSAGE_CREATE");
-    let names_of_untold = others.names();
-    assert!(names_of_untold.contains(&"GUILD_MEMBER_REMOVE".to_owned()), "{names_of_untold:?}");
-    assert!(!names_of_untold.contains(&"GUILD_BAN_ADD".to_owned()), "it may view neither bans nor the log");
+    let names_of_others = others.names();
+    assert!(names_of_others.contains(&"GUILD_MEMBER_REMOVE".to_owned()), "{names_of_others:?}");
+    assert!(!names_of_others.contains(&"GUILD_BAN_ADD".to_owned()), "it may view neither bans nor the log");
 
     // Live, the victim received earlier messages, then GUILD_DELETE, then nothing.
     let all = victim.names();
@@ -87,7 +87,7 @@ fn a_banned_member_leaves_receives_no_events_and_cannot_return() {
 }
 
 #[test]
-fn only_with_their_own_token_and_only_what_the_patron_may_give() {
+fn a_bot_adds_members_by_their_token_with_roles_it_may_grant() {
     let node = TestNode::new();
     let (ana, bob, eve) = (node.user(100, "ana"), node.bot(101, "bob"), node.user(102, "eve"));
     let (guild, _) = node.guild(&ana, &[&bob]);

@@ -373,7 +373,7 @@ fn every_documented_field_is_read_refused_or_on_the_page() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_by_name() {
+fn unserved_routes_are_refused_by_name() {
     let node = TestNode::new();
     let bot = node.bot(100, "bot");
     let others: Vec<_> = upstream::routes().filter(|route| !is_served(route) && !route.contains("@original")).collect();

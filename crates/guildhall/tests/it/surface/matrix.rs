@@ -513,7 +513,7 @@ fn every_mutating_route_has_a_row() {
 }
 
 #[test]
-fn every_mutating_route_by_everybody() {
+fn every_mutating_route_by_every_kind_of_account() {
     let mut scene = Scene::new();
     let mut wrong = Vec::new();
     for row in rows() {

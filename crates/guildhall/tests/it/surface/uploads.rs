@@ -252,7 +252,7 @@ fn files_are_readable_only_by_their_links() {
 }
 
 #[test]
-fn edits_keep_what_they_name_and_add_what_comes() {
+fn edits_keep_named_files_and_add_new_ones() {
     let mut node = TestNode::new();
     let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let (_, general) = node.guild(&ana, &[&bob]);

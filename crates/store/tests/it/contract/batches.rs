@@ -49,7 +49,7 @@ pub async fn a_faulty_batch_leaves_nothing(store: &dyn Store) {
     assert_eq!(load(store, id(100)).await, None);
 }
 
-pub async fn what_dangles(store: &dyn Store) {
+pub async fn references_to_missing_objects_are_refused(store: &dyn Store) {
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
     store.commit(vec![put_message(100, 101, 500)]).await.unwrap();
     let cases = [

@@ -320,7 +320,7 @@ pub async fn resources(store: &dyn Store) {
     assert_eq!(store.guild_of_resource(ResourceKind::Ban, 7).await.unwrap(), None);
 }
 
-pub async fn what_somebody_said_lately(store: &dyn Store) {
+pub async fn messages_of_an_author_since_an_id(store: &dyn Store) {
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
     let writes = [(5, 1), (6, 2), (7, 1), (8, 1)]
         .map(|(n, author)| Write::PutMessage(Arc::new(Message { author: user(author), ..message(100, 101, n) })));

@@ -184,7 +184,7 @@ pub async fn reactions_go_with_their_message(store: &dyn Store) {
     assert_eq!(reactions(store, 101, 501).await, []);
 }
 
-pub async fn emoji_are_told_apart(store: &dyn Store) {
+pub async fn emoji_are_distinct_by_id_and_name(store: &dyn Store) {
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
     // Same name, same id, modifiers, a variation selector, what no client sends.
     let emoji = [
