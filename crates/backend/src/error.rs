@@ -162,7 +162,7 @@ impl V1Error {
             StatusCode::SERVICE_UNAVAILABLE,
             "unavailable",
             "This node is cut off from its cluster (its lease has ended), so it takes no keys and no tokens: use another \
-             node, or wait until it has joined again. Its log says more.",
+             node, or wait until it has joined again. Its log has the details.",
         );
         Self { retry_after_ms: Some(1_000), ..error }
     }

@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use std::{sync::Barrier, thread};
 
 /// A request to a node.
-struct Ask<'a> {
+struct Call<'a> {
     http: &'a mut Http,
     method: &'static str,
     path: String,
     body: Option<Value>,
 }
 
-fn asking(ask: Ask<'_>, barrier: &Barrier) -> Answer {
+fn send(call: Call<'_>, barrier: &Barrier) -> Answer {
     barrier.wait();
-    ask.http.request(ask.method, &ask.path, ask.body.as_ref()).expect("it answers")
+    call.http.request(call.method, &call.path, call.body.as_ref()).expect("it answers")
 }
 
 /// Both requests at the same time.
-fn at_once(one: Ask<'_>, other: Ask<'_>) -> [Answer; 2] {
+fn at_once(one: Call<'_>, other: Call<'_>) -> [Answer; 2] {
     let barrier = Barrier::new(2);
     thread::scope(|scope| {
-        let one = scope.spawn(|| asking(one, &barrier));
-        let other = asking(other, &barrier);
+        let one = scope.spawn(|| send(one, &barrier));
+        let other = send(other, &barrier);
         [one.join().unwrap(), other]
     })
 }
@@ -35,9 +35,9 @@ fn http(node: &Node) -> Http {
     node.backend().http
 }
 
-fn ask<'a>(http: &'a mut Http, method: &'static str, path: impl Into<String>, body: Value) -> Ask<'a> {
+fn call<'a>(http: &'a mut Http, method: &'static str, path: impl Into<String>, body: Value) -> Call<'a> {
     let body = (!body.is_null()).then_some(body);
-    Ask { http, method, path: path.into(), body }
+    Call { http, method, path: path.into(), body }
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn no_change_of_an_account_is_lost() {
         let answers = match round % 3 {
             0 => {
                 let [here, there] = &mut backends;
-                at_once(ask(here, "PATCH", &path, one), ask(there, "PATCH", &path, other))
+                at_once(call(here, "PATCH", &path, one), call(there, "PATCH", &path, other))
             }
             1 => {
                 let [here, there] = &mut selves;
-                at_once(ask(here, "PATCH", own, one), ask(there, "PATCH", own, other))
+                at_once(call(here, "PATCH", own, one), call(there, "PATCH", own, other))
             }
-            _ => at_once(ask(&mut backends[0], "PATCH", &path, one), ask(&mut selves[1], "PATCH", own, other)),
+            _ => at_once(call(&mut backends[0], "PATCH", &path, one), call(&mut selves[1], "PATCH", own, other)),
         };
         for answer in &answers {
             assert_eq!(answer.status, 200, "{answer:?}");
@@ -100,7 +100,7 @@ fn no_command_and_no_setting_is_lost() {
     let commands = format!("/api/v10/applications/{BOT}/commands");
     for round in 0..20 {
         let [one, other] = ["a", "b"].map(|name| json!({"name": format!("{name}{round}"), "description": "d"}));
-        let answers = at_once(ask(&mut here, "POST", &commands, one), ask(&mut there, "POST", &commands, other));
+        let answers = at_once(call(&mut here, "POST", &commands, one), call(&mut there, "POST", &commands, other));
         assert_eq!(answers.each_ref().map(|answer| answer.status), [201, 201], "{answers:?}");
     }
     let stored = there.request("GET", &commands, None).expect("it answers").body;
@@ -111,7 +111,7 @@ fn no_command_and_no_setting_is_lost() {
     let settings = "/api/v10/users/@me/settings-proto/1";
     for _ in 0..20 {
         let [one, other] = ["EgFh", "EgFi"].map(|settings| json!({"settings": settings}));
-        let answers = at_once(ask(&mut here, "PATCH", settings, one), ask(&mut there, "PATCH", settings, other));
+        let answers = at_once(call(&mut here, "PATCH", settings, one), call(&mut there, "PATCH", settings, other));
         assert_eq!(answers.each_ref().map(|answer| answer.status), [200, 200], "{answers:?}");
     }
     let stored = there.request("GET", settings, None).expect("it answers").body;
@@ -128,7 +128,7 @@ fn no_deletion_is_undone() {
         let path = format!("/v1/users/{n}");
         let [here, there] = &mut backends;
         let change = json!({"username": "alive", "global_name": "Alive"});
-        let answers = at_once(ask(here, "DELETE", &path, Value::Null), ask(there, "PATCH", &path, change));
+        let answers = at_once(call(here, "DELETE", &path, Value::Null), call(there, "PATCH", &path, change));
         assert_eq!(answers[0].status, 204, "{answers:?}");
         assert!([200, 404].contains(&answers[1].status), "{answers:?}");
         for node in [&first, &second] {
@@ -163,7 +163,7 @@ fn an_external_id_has_one_object() {
             _ => ("PATCH", json!({"external_id": text})),
         };
         let path = |id: u64| format!("/v1/users/{id}");
-        let answers = at_once(ask(here, method, path(one), body.clone()), ask(there, method, path(other), body));
+        let answers = at_once(call(here, method, path(one), body.clone()), call(there, method, path(other), body));
         let mut statuses = answers.each_ref().map(|answer| answer.status);
         let winner = if statuses[0] < 300 { one } else { other };
         statuses.sort_unstable();
@@ -177,7 +177,7 @@ fn an_external_id_has_one_object() {
         let [here, there] = &mut backends;
         let body = json!({"name": "guild", "owner_id": ANA, "external_id": text});
         let path = |n: u64| format!("/v1/guilds/{}", 7000 + 2 * round + n);
-        let answers = at_once(ask(here, "PUT", path(0), body.clone()), ask(there, "PUT", path(1), body));
+        let answers = at_once(call(here, "PUT", path(0), body.clone()), call(there, "PUT", path(1), body));
         let mut statuses = answers.each_ref().map(|answer| answer.status);
         statuses.sort_unstable();
         assert_eq!(statuses, [201, 409], "{answers:?}");
@@ -196,7 +196,7 @@ fn the_id_of_a_channel_is_one_guild_s() {
         let [here, there] = &mut backends;
         let path = |guild: &str| format!("/v1/guilds/{guild}/channels/{n}");
         let body = json!({"name": "twice", "type": 0});
-        let answers = at_once(ask(here, "PUT", path(GUILD), body.clone()), ask(there, "PUT", path(OTHER), body));
+        let answers = at_once(call(here, "PUT", path(GUILD), body.clone()), call(there, "PUT", path(OTHER), body));
         let statuses = answers.each_ref().map(|answer| answer.status);
         match statuses {
             [201, 409] => expected[0].push(n.to_string()),

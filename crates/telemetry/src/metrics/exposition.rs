@@ -1,4 +1,4 @@
-//! Exposition: the two text formats that Prometheus reads, and which of them a scraper asked for.
+//! Exposition: the two text formats that Prometheus reads, and the choice by a scraper's `Accept`.
 //!
 //! Invariants  E1 the classic format is the default: a reader that names no format cannot be expected to know
 //!             OpenMetrics.
@@ -99,7 +99,7 @@ mod tests {
             (Some("*/*"), Classic),
             (Some("text/plain;version=0.0.4"), Classic),
             (Some("application/openmetrics-text"), OpenMetrics),
-            // As Prometheus asks.
+            // The header of Prometheus.
             (Some("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"), OpenMetrics),
             (Some("text/plain;q=0.9, application/openmetrics-text;q=0.2"), Classic),
             (Some("application/openmetrics-text;q=0"), Classic),

@@ -14,7 +14,7 @@ const REQUEST_NS: [u64; 6] = [1_000_000, 5_000_000, 25_000_000, 100_000_000, 1_0
 const WAITING_NS: [u64; 6] = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
 impl Snapshot {
-    /// Sums over loops of the same name, except where a label says which.
+    /// Sums over loops of the same name, except where a label has the loop's number.
     pub(super) fn loops(&self, out: &mut Writer<'_>) -> fmt::Result {
         let mut handling: BTreeMap<(&str, &str), DurationsSnapshot> = BTreeMap::new();
         let mut waiting: BTreeMap<&str, DurationsSnapshot> = BTreeMap::new();

@@ -17,7 +17,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// What `/proc/self` says.
+/// Values of `/proc/self/stat`.
 #[derive(Debug)]
 struct Stat {
     cpu_seconds: f64,
