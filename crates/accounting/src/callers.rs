@@ -5,7 +5,7 @@
 //!             requests (Space-Saving; Metwally, Agrawal, El Abbadi 2005). C2 what is older than the window counts for
 //!             nothing. (tests `c1_*`, `c2_*`)
 //! Limits      `COUNTERS` callers in a slot.
-//! Not here    the clock, and what a caller is: `guildhall_http_kit`.
+//! Not here    the clock, and the definition of a caller: `guildhall_http_kit`.
 
 use std::{
     cmp::Reverse,

@@ -1,4 +1,4 @@
-//! Guilds: their totals from what workers and relays counted.
+//! Guilds: totals of the counters of workers and relays.
 //!
 //! Not here    the figures: a guild's worker and its relays have them.
 

@@ -81,7 +81,7 @@ impl LoopAccount {
         self.busy_ns.fetch_add(ns, Relaxed);
     }
 
-    /// The loop worked for `ns` on something that is no message.
+    /// The loop worked for `ns` without a message, such as on a timer.
     pub fn busy(&self, ns: u64) {
         self.busy_ns.store(self.busy_ns.load(Relaxed).wrapping_add(ns), Relaxed);
     }

@@ -349,7 +349,7 @@ pub struct Bill {
     pub writers: Vec<BilledType>,
 }
 
-/// Compressed streams that have the same writer, and what they cost.
+/// Cost of the compressed streams with the same writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeStreamWriter))]
 pub struct StreamWriter {
@@ -571,7 +571,7 @@ pub struct SessionReport {
     pub capabilities: u64,
     /// What compresses its stream; none without compression.
     pub writer: Option<String>,
-    /// Since when and why, and what its stream costs; none without a stream.
+    /// Writer of its stream, with since when and why, and the stream's cost; none without a stream.
     pub stream: Option<StreamCost>,
     /// Its frames in other codecs; none if it is not among the connections that the bill samples.
     pub billed: Option<BilledWays>,
@@ -581,7 +581,7 @@ pub struct SessionReport {
     pub raw_bytes_total: Option<u64>,
     /// Bytes of these frames, without TLS; none without a connection.
     pub wire_bytes_total: Option<u64>,
-    /// For how long its socket has not taken anything; none while it does.
+    /// Time since its socket last accepted bytes; none while it accepts them.
     pub blocked_ms: Option<u64>,
     /// Time since the client's last message.
     pub silent_ms: Option<u64>,
@@ -591,7 +591,7 @@ pub struct SessionReport {
     pub log: Vec<LoggedEvent>,
 }
 
-/// A compressed stream: since when its writer has it, why, and what it costs.
+/// A compressed stream: its writer, since when and why, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeStreamCost))]
 pub struct StreamCost {

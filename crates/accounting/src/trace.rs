@@ -136,7 +136,7 @@ impl Trace {
     fn push(&self, span: Span) {
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         spans.end_ns = spans.end_ns.max(span.end_ns);
-        // The root is what a reader looks for first: it always has room.
+        // A trace is useless without its root, so there is always room for it.
         if spans.list.len() < SPANS_MAX || span.id == self.root {
             spans.list.push(span);
         } else {

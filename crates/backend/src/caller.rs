@@ -174,7 +174,7 @@ impl Caller<Tokens> {
     pub fn account_in(&self, v1: &V1, path: &Path) -> Result<UserId, V1Error> {
         match path.id("user_id") {
             Ok(user_id) => self.need_account(v1, user_id).map(|()| user_id),
-            // A key with accounts does not learn which external ids exist.
+            // The answer to a key with accounts does not reveal which external ids exist.
             Err(error) if error.code == "not_found" && self.key.accounts.is_some() => {
                 Err(self.not_named(v1, path.text("user_id")))
             }

@@ -57,7 +57,7 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
             let field = format!("permission_overwrites[{index}].id");
             V1Error::field(field, "The guild has no such role: put the role first.")
         }
-        // The role came into being meanwhile.
+        // The role was created concurrently.
         None => V1Error::from(Refusal::Changed),
     }
 }

@@ -1,7 +1,7 @@
 //! Cluster: the nodes, moves of guilds, the owner of a guild, and the drain of a node.
 //!
 //! Owns        the routes below `/v1/cluster`.
-//! Invariants  every node answers with what it knows; nodes agree within the time of a lease.
+//! Invariants  every node answers from its own state; nodes agree within the time of a lease.
 //! Spec        docs/backend-api.md "Cluster", docs/cluster.md.
 
 use super::{
@@ -51,7 +51,7 @@ impl PeerQuestion for MovesQuestion {
     type Answer = Moves;
 }
 
-/// How a move goes. None: it goes on.
+/// Result of a move. None: it is not complete.
 type Moving = Result<Option<HandoffReport>, String>;
 
 /// How long a request waits for the end of a move.
@@ -277,7 +277,8 @@ impl Check for MoveBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GuildMoved)]
 pub(super) struct MovedBody {
-    /// Whether the guild is there. If not, the move goes on: `leaving` of the owner's `GET /v1/cluster` shows it.
+    /// Whether the other node owns the guild. If not, the move continues: `leaving` of the owner's
+    /// `GET /v1/cluster` shows
     done: bool,
     /// Milliseconds that it took.
     total_ms: u64,

@@ -1,4 +1,4 @@
-//! Deletion of an account with what it wrote, in steps that `jobs` carries out.
+//! Deletion of an account with its content, in steps that `jobs` carries out.
 //!
 //! Owns        `Deletion`: the steps, and how far they are.
 //! Invariants  every step may be repeated. The account is locked out and loses its name before the search for its
@@ -217,7 +217,7 @@ impl Deletion {
         channel_id: ChannelId,
         ids: &[MessageId],
     ) -> Result<(), Stopped> {
-        // Direct messages know no bulk.
+        // Direct messages have no bulk deletion.
         let is_direct = guild_id.get() == channel_id.get();
         for ids in ids.chunks(if is_direct { 1 } else { DELETED_MAX }) {
             let deleted = match ids {

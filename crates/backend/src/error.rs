@@ -156,7 +156,7 @@ impl V1Error {
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
-    /// This node of a cluster does not know which keys and tokens others revoke.
+    /// This node has no lease, so it does not receive revocations of keys and tokens by other nodes.
     pub fn no_lease() -> Self {
         let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -5,8 +5,8 @@
 //!             and the next when it has stored these. M3 `replace` removes no member before the whole file was read,
 //!             none for a file with a faulty line, none that joined during the import, and never the owner.
 //!             (tests `m3_*`)
-//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant. `replace` holds
-//!             9 bytes for each member of the guild.
+//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: the file is probably the wrong one.
+//!             `replace` holds 9 bytes for each member of the guild.
 //! Spec        docs/backend-api.md "Importing members".
 
 use super::{
@@ -359,7 +359,7 @@ impl Import {
         Ok(())
     }
 
-    /// With `replace`: removes who was a member when the import began and is not in the file.
+    /// With `replace`: removes members of the time when the import began who are not in the file.
     async fn remove_unseen(&mut self, answer: &Answer) -> Result<(), Ended> {
         let Some(unseen) = self.unseen.take() else { return Ok(()) };
         let ImportProgress { added, changed, unchanged, failed, .. } = self.progress;
@@ -405,7 +405,7 @@ async fn put_accounts(v1: &V1, members: &[NewMember]) -> Result<(), V1Error> {
     Ok(v1.in_time(v1.node.change_users(&ids, form)).await??)
 }
 
-/// The guild has accounts that changed meanwhile as they are now.
+/// Refreshes the accounts in the guild that changed during the import.
 async fn refresh(v1: &V1, guild_id: GuildId, sent: &[Arc<User>]) -> Result<(), V1Error> {
     let ids: Vec<UserId> = sent.iter().map(|user| user.id).collect();
     let stored = v1.in_time(v1.node.store().user_versions(&ids)).await??;

@@ -1,4 +1,4 @@
-//! Lab: recordings of what sessions are sent.
+//! Lab: recordings of dispatches.
 //!
 //! Owns        the routes below `/v1/lab`, their bodies and bounds; `Lab`, the interface to the recorder.
 //! Limits      one recording at a time; the constants below. An answer with frames has at most `FRAMES_BYTES_MAX`.

@@ -2,7 +2,7 @@
 //!
 //! Owns        the routes below `/v1/lab/dictionaries`, their bodies and bounds.
 //! Limits      `DICTIONARY_BYTES_MAX` bytes of a dictionary.
-//! Not here    the table of dictionaries, and what a node serves by it: the implementation of `Lab`.
+//! Not here    the table of dictionaries, and their routes for clients: the implementation of `Lab`.
 //!             Spec  docs/lab.md "Serve it", docs/backend-api.md "The lab".
 
 use super::{

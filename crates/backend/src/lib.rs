@@ -120,7 +120,7 @@ pub struct V1Limits {
     pub body_deadline_ms: u64,
     /// Time from the body until an answer must be ready, milliseconds; for a stream, for each part.
     pub answer_deadline_ms: u64,
-    /// How long `POST /v1/publish` waits to hear from all partitions how many sessions an event reached.
+    /// How long `POST /v1/publish` waits for the counts of all partitions.
     pub reach_deadline_ms: u64,
     /// Idempotency keys that are remembered, oldest forgotten first.
     pub idempotency_keys_max: usize,
@@ -189,7 +189,7 @@ pub(crate) struct V1 {
     idempotency: Idempotency,
     /// None: the node is alone.
     executions: Option<Arc<ClusterExecutions>>,
-    /// Reservation while a channel comes into being under an id that the caller chose: such ids are
+    /// Reservation while a channel is created under an id that the caller chose: such ids are
     /// unique over all guilds.
     new_channels: tokio::sync::Mutex<()>,
     /// Entries of the audit log that could not be written.

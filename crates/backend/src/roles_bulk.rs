@@ -189,7 +189,7 @@ async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
     for named in named.iter().filter(|named| members.entry(named.user_id).is_none()) {
         faults.add(&named.field, "This account is no member of the guild: put the member first.");
     }
-    // They came meanwhile.
+    // They joined concurrently.
     faults.done().err().unwrap_or_else(|| Refusal::Changed.into())
 }
 
@@ -247,7 +247,7 @@ pub(super) async fn put_members(
     let wanted = users(&v1, "user_ids", &input.user_ids).await?;
     let members = v1.request(guild_id, request::ReadMembers).await?;
     let keep: BTreeSet<UserId> = wanted.iter().copied().collect();
-    // Off the runtime: it looks at every member of the guild.
+    // Off the runtime: it visits every member of the guild.
     let losing = tokio::task::spawn_blocking(move || {
         let has = members.iter().filter(|entry| entry.member.roles.contains(&role_id));
         let losing = has.map(|entry| entry.member.user.id).filter(|user_id| !keep.contains(user_id));

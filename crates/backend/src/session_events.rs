@@ -40,7 +40,7 @@ const PARTS_MAX: usize = 4;
 /// A reader that gets no event for this long gets an empty line, so that proxies keep the stream open and a dead
 /// reader is noticed.
 const QUIET: Duration = Duration::from_secs(15);
-/// Interval at which a stream looks for nodes that have joined.
+/// Interval at which a stream checks for new nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// An event of a session, without its number.
@@ -104,7 +104,7 @@ impl SessionEvents {
         self.ring().last
     }
 
-    /// What follows a number: at once if there is something, else as soon as there is, and nothing after `wait`.
+    /// Events after a number: at once if there are any, else as soon as there are; an empty batch after `wait`.
     /// None: an answer at once, with the number after which new events follow.
     pub(super) async fn batch(&self, after: Option<u64>, wait: Duration) -> Batch {
         let mut news = self.last.subscribe();

@@ -1,11 +1,11 @@
-//! Session sources: where the events of sessions come from: the ring of this node, and the rings of the others.
+//! Session sources: the ring of this node's session events, and the rings of the others.
 //!
 //! Owns        a task per node and reader, which requests the node's events after a position; the answers to such
 //!             requests.
 //! Invariants  S1 a reader gets each event of a node that is in the node's ring at the time of a question, once and in
 //!             order: the position moves only with an answer, and the task repeats a question that has none. S2 the
-//!             reader hears of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the events
-//!             of a node's next process begin again, and the reader hears of that.
+//!             reader is notified of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the
+//!             events of a node's next process begin again, and the reader is notified.
 //! Limits      a question waits `WAIT` for news, and `PAUSE` passes before the next: a reader costs a question per node
 //!             and second when nothing happens, and at most `1 / PAUSE` of them otherwise. An answer has at most
 //!             `EVENTS_AT_ONCE` events, some 30 KB.
@@ -51,7 +51,7 @@ impl Batch {
         self.after + self.lost + self.events.len() as u64
     }
 
-    /// Whether a reader learns anything from it.
+    /// Whether it has a message for the reader.
     fn is_news(&self) -> bool {
         self.restarted || self.lost > 0 || !self.events.is_empty()
     }
@@ -62,7 +62,7 @@ impl Batch {
 pub(super) struct Position {
     /// Number of the last event. None: it wants new ones alone.
     pub after: Option<u64>,
-    /// The node's process that numbered it; none if the reader does not know.
+    /// The node's process that numbered it; none if the reader did not name one.
     pub process: Option<u64>,
 }
 
@@ -183,7 +183,7 @@ async fn follow_own(events: Arc<SessionEvents>, node: NodeNumber, from: Position
 /// Ends with the reader, or when the node has left.
 async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Position, parts: mpsc::Sender<Part>) {
     let mut is_first = true;
-    // Since when the node does not answer, and whether the reader knows.
+    // Since when the node does not answer, and whether the reader was notified.
     let mut silent: Option<(Instant, bool)> = None;
     loop {
         let part = match membership.ask(node, &from).await {

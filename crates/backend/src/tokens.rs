@@ -276,7 +276,7 @@ async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected
 
 /// Inspects a token: whether it is valid, and if not, why
 ///
-/// Clients only see 401 or 4004. An inspection has no effect and is not counted.
+/// Clients only get 401 or 4004. An inspection has no effect and is not counted.
 #[utoipa::path(post, path = "/v1/tokens/inspect", tag = "tokens", request_body = AnyToken,
     responses((status = 200, body = InspectedBody)))]
 pub(super) async fn inspect(

@@ -78,7 +78,7 @@ pub struct Site {
 pub struct Lobby {
     /// Each with the roles that visitors have there: those of the demo's user.
     pub guilds: Vec<(GuildId, Vec<RoleId>)>,
-    /// Members that the plan does not know: visitors of earlier runs, and accounts of backends.
+    /// Members outside of the plan: visitors of earlier runs, and accounts of backends.
     pub others: Vec<Arc<User>>,
 }
 
@@ -182,7 +182,7 @@ impl Demo {
     }
 }
 
-/// Members that the plan does not know.
+/// Members outside of the plan.
 async fn others(node: &Node, plan: &Plan) -> anyhow::Result<Vec<Arc<User>>> {
     let Reply::Members(members) = node.command(plan.guild.id, Actor::System, Command::ReadMembers).await? else {
         return Err(anyhow!("the demo's members cannot be read"));

@@ -1,4 +1,4 @@
-//! Plan: the community the demo seeds, worked out before anything is written.
+//! Plan: the community of the demo, complete before the first write.
 //!
 //! Owns        guild, roles, channels, people, their first messages; presences and voice states at the start.
 //! Invariants  the same seed, number of members and time give the same plan, ids included. (test `deterministic`)

@@ -1,8 +1,8 @@
 //! Scenes: the next line and its speaker in a channel.
 //!
 //! Owns        `Scene`: one channel with its permitted speakers, their conversation, and recent messages.
-//! Invariants  C1 only people who may speak do. C2 a recorded conversation stays in one channel, in its order, and each
-//!             of its speakers is one person. (tests `c*_*`)
+//! Invariants  C1 only members with the permission write. C2 a recorded conversation stays in one channel, in its
+//!             order, and each of its speakers is one person. (tests `c*_*`)
 //! Limits      `RECENT_MAX` messages are remembered per channel.
 //! Not here    when, and the sending: `talk`.
 
@@ -20,7 +20,7 @@ use std::{
 /// What replies and reactions can be about.
 const RECENT_MAX: usize = 16;
 
-/// Where words come from.
+/// Sources of texts.
 #[derive(Default)]
 pub(super) struct Words {
     /// Recorded conversations.

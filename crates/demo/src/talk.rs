@@ -40,7 +40,7 @@ const REFRESH_SOON: Duration = Duration::from_secs(1);
 const AMBIENT_PER_MESSAGE: f64 = 0.25;
 const AMBIENT_RATE_MAX: f64 = 2.0;
 
-/// Does it, as the person who does it.
+/// Executes an action as its member.
 async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
     let command = async |actor, command| node.command(guild_id, actor, command).await;
     let done = |result: Result<Reply, Refusal>| result.map_or_else(Outcome::Refused, |_| Outcome::Done);
@@ -96,7 +96,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Does what is due now and remembers the rest.
+    /// Executes plans that are due, and queues the others.
     fn begin(&mut self, plans: Vec<Plan>) -> ControlFlow<()> {
         for Plan { after, act } in plans {
             // A channel waits for a line that is being typed: that one is never forgotten.

@@ -41,7 +41,7 @@ pub struct Entry {
     pub is_settled: bool,
 }
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// There is no such file.

@@ -33,7 +33,7 @@ pub enum Level {
     Fine,
     /// It works, and could be better.
     Warning,
-    /// A node would not start, or would lose or leak something.
+    /// A node would not start, or would lose or leak data.
     Wrong,
 }
 
@@ -100,7 +100,7 @@ pub async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings
 }
 
-/// Whether NATS can be used, and what does not hold across nodes.
+/// Whether NATS can be used, and settings that must agree across nodes.
 async fn cluster(config: &Config) -> Vec<Finding> {
     const WHAT: &str = "cluster";
     let Some(url) = &config.cluster.nats_url else { return Vec::new() };

@@ -49,7 +49,7 @@ struct Schedule {
 struct State {
     has_keys: bool,
     is_fetching: bool,
-    /// A token named an unknown key, and the fetch for it has not begun.
+    /// A token named an unknown key, and the fetch for it has not started.
     is_asked: bool,
     may_ask_at: Instant,
 }
@@ -165,7 +165,7 @@ fn pause(refresh: Duration, failures: u32) -> Duration {
     }
 }
 
-/// Whether there is something to trust the URL's server by.
+/// Whether there are authorities to verify the URL's server.
 ///
 /// # Errors
 /// [`TrustError`].

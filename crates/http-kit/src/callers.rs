@@ -1,6 +1,6 @@
 //! Callers: requests of the last minute by account, key and address.
 //!
-//! Owns        the clock of `guildhall_accounting::Loudest`, and what counts as one caller.
+//! Owns        the clock of `guildhall_accounting::Loudest`, and the definition of one caller.
 //! Doors       `note` for an answered request (`observe`); `report` for operators.
 //! Limits      those of `Loudest`, for each of the three kinds.
 

@@ -26,7 +26,7 @@ pub struct ErrorAnswer<'a> {
     pub retry: Option<Retry>,
 }
 
-/// When a client may come back.
+/// When a client may retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     pub after_ms: u64,

@@ -3,8 +3,8 @@
 //! Owns        the body of a request: its quotas, deadline and JSON tree; form data; rate limiters; the peer's address;
 //!             JSON errors; files of pages; health; wall times and traces of requests.
 //! Doors       `detach_body` and `LazyBody` for bodies, `observe` around routers, `ops_router` for orchestrators.
-//! Invariants  nothing here knows a node or a route: errors of guilds, tokens and the permits to read a body belong to
-//!             the servers above.
+//! Invariants  nothing here depends on a node or a route: errors of guilds, tokens and the permits to read a body
+//!             belong to the servers above.
 //! Limits      each module names its own.
 //! Not here    routes: `guildhall-rest`, `guildhall-backend`, `guildhall-media`. Sockets: `guildhall-net`.
 #![forbid(unsafe_code)]

@@ -114,7 +114,7 @@ struct Observed {
     trace: Option<(TraceHandle, Arc<dyn RequestTracer>)>,
     method: &'static str,
     started: Instant,
-    /// None until there is an answer, and for what has no route: pages, health, metrics.
+    /// None until there is an answer, and for requests without a route: pages, health, metrics.
     note: Option<RequestNote>,
     /// None: the client went away.
     status: Option<StatusCode>,

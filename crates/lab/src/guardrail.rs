@@ -8,7 +8,7 @@
 //! The test is a mixture sequential probability ratio test: Robbins 1970; Johari, Koomen, Pekelis and Walsh, "Peeking
 //! at A/B tests" (2017). With `D` the difference of means, `V` its variance (`variance_of_difference`), and a mixture
 //! `N(0, tau²)` of differences, it rejects once `sqrt(V / (V + tau²)) * exp(D² tau² / (2 V (V + tau²)))` reaches `1 /
-//! alpha`. The interval is what is not rejected.
+//! alpha`. The interval has the differences that are not rejected.
 
 use serde::{Deserialize, Serialize};
 

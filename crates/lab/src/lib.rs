@@ -1,4 +1,4 @@
-//! The lab: what compression starts with, and what it would make of the traffic of a node.
+//! The lab: dictionaries and tables for compression, and measurements of codecs on the traffic of a node.
 //!
 //! Owns        recordings and their scrubber; arms over sessions; training of zstd dictionaries and of the entropy
 //!             tables of shared-match.

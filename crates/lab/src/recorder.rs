@@ -30,7 +30,7 @@ pub const WAITING_BYTES_MAX: usize = 32 << 20;
 /// Bodies that are remembered for other sessions, and the longest one.
 const RECENT_MAX: usize = 256;
 const RECENT_BYTES_MAX: usize = 16 << 10;
-/// A frame is made of what there is after this time, so that a caller sees progress.
+/// After this time a frame is made of the data so far, so that a caller sees progress.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
 
 /// Bounds and form of a recording.
@@ -92,7 +92,7 @@ pub struct Recorder {
     first_ms: Option<u64>,
     sessions: CopiedSessions,
     ended: Option<Ended>,
-    /// Bodies that were made, by a hash of what they were made of.
+    /// Scrubbed bodies, by a hash of their originals.
     recent: HashMap<u64, Option<String>>,
     /// Bytes of the recording from `freed_bytes` on.
     frames: Vec<u8>,
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Bodies of what was recorded.
+    /// Bodies of the recording.
     fn bodies(mut recorder: Recorder) -> Vec<Value> {
         recorder.end(Ended::Stopped);
         let file = recorder.read(0, usize::MAX).unwrap();

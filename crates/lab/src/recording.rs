@@ -247,7 +247,7 @@ pub struct RecordingReader<R> {
     line: Range<usize>,
     number: u64,
     is_mid_frame: bool,
-    /// The library may have more text of what it was given.
+    /// The library may have further output from earlier input.
     is_output_full: bool,
     is_ended: bool,
     /// Of all recordings so far.

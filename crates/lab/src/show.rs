@@ -34,7 +34,7 @@ pub struct Summary {
     pub rules: BTreeMap<String, u64>,
     /// Each arm with its sums.
     pub runs: Vec<ArmRun>,
-    /// Dispatches whose event this program does not know.
+    /// Dispatches of unknown events.
     pub unknown_count: u64,
 }
 
@@ -85,7 +85,7 @@ pub enum Step<'a> {
         /// How it ended.
         why: &'a str,
     },
-    /// A dispatch of an event that this program does not know.
+    /// A dispatch of an unknown event.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! Training: a dictionary from recordings, and what it gains on sessions that it was not trained on.
+//! Training: a dictionary from recordings, and its gain on other sessions than those of the training.
 //!
 //! Owns        the sizes and ways that are tried, and the choice among them.
 //! Invariants  V1 no session is both trained on and measured with, nor are events of the same time. V2 a recording with

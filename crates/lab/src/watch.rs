@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 const ACCOUNTS_MAX: usize = 100_000;
 /// Processes whose sums are kept: nodes, and their restarts while the experiment runs.
 const PROCESSES_MAX: usize = 64;
-/// Differences that the guardrails look for: a share of the control's mean.
+/// Differences that the guardrails detect: a share of the control's mean.
 const EFFECT: f64 = 0.1;
-/// Differences of shares that they look for where the control has none.
+/// Differences of shares that they detect where the control has none.
 const RATE_EFFECT_MIN: f64 = 0.1;
-/// Milliseconds of waiting for the socket that they look for where the control has none.
+/// Milliseconds of waiting for the socket that they detect where the control has none.
 const WAIT_EFFECT_MIN: f64 = 1.0;
 
 /// A metric, of which more is worse.
@@ -229,7 +229,7 @@ impl Watch {
         &self.params
     }
 
-    /// Sums of all processes that it has heard of.
+    /// Sums of all processes whose reports it has received.
     #[must_use]
     pub fn sums(&self) -> WatchSums {
         self.sums.merged(self.params.arms_count)

@@ -7,7 +7,7 @@
 //! Invariants  no byte of a file is written before its sender is authorized; what no message or object refers to is
 //!             removed again. (`files`, `upload`)
 //! Limits      `FilesOptions`, `FILES_MAX`, `UPLOADS_PER_SENDER_MAX`, `STICKER_BYTES_MAX`.
-//! Not here    who may send a file, and forms: `guildhall-rest`. The folder or bucket: `guildhall-files`.
+//! Not here    permissions of uploads, and forms: `guildhall-rest`. The folder or bucket: `guildhall-files`.
 //!             Spec  docs/adr/0030, docs/adr/0032, docs/adr/0038.
 #![forbid(unsafe_code)]
 

@@ -144,7 +144,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// `files[n]`, or what older libraries send: `file`, `file0`, any name.
+    /// `files[n]`, or a name of older libraries: `file`, `file0`, any.
     fn number_of(&self, name: &str) -> Result<usize, MediaError> {
         let digits = name.trim_end_matches(']');
         let digits = &digits[digits.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];

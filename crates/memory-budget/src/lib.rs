@@ -135,7 +135,7 @@ impl UpgradeLoop {
         self.reclaimed_total
     }
 
-    /// Decides, on what was measured; none: it could not be. Called every few seconds.
+    /// Decides by a reading of memory; none: memory could not be read. Called every few seconds.
     pub fn handle_reading(&mut self, now: Instant, reading: Option<Reading>) -> Decision {
         let Some(reading) = reading else {
             self.close(now);
@@ -169,7 +169,7 @@ impl UpgradeLoop {
         self.decided_at = Some(now);
     }
 
-    /// A part of the way to what is wanted: the more, the longer ago the last decision was.
+    /// A step towards the target, in proportion to the time since the last decision.
     fn move_share(&mut self, now: Instant, wanted_ppm: u64) {
         let elapsed_ms = self.decided_at.map_or(0, |at| now.ms_since(at)).min(SHARE_MS);
         self.decided_at = Some(now);
@@ -196,8 +196,8 @@ impl UpgradeLoop {
     }
 }
 
-/// All of them until larger contexts have nine tenths of what they may have (or that but the least ramp, where it is
-/// more), then fewer. It falls smoothly, so that there is a share at which as many come as go.
+/// All connections until larger contexts have nine tenths of their limit (or the limit less the minimum ramp, if that is
+/// less), then a falling share. It falls smoothly, so that new larger contexts can balance those that end.
 fn wanted_ppm(extra_bytes: u64, extra_bytes_max: u64, ramp_min_bytes: u64) -> u64 {
     let left = extra_bytes_max.saturating_sub(extra_bytes);
     let ramp = percent(extra_bytes_max, 100 - FULL_SHARE_PERCENT).max(ramp_min_bytes).max(1);

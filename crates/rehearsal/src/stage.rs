@@ -27,7 +27,7 @@ pub(crate) struct Arrival {
     pub early: Vec<u8>,
 }
 
-/// A request, and what it got.
+/// A request, and its response.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub asked: Asked,

@@ -66,7 +66,7 @@ async fn list(State(api): State<Arc<Api>>, request: Request) -> Response {
     };
     put(&mut response, header::CACHE_CONTROL, "private, no-cache");
     put(&mut response, header::VARY, "Authorization");
-    // Clients in browsers come from elsewhere.
+    // Pages of other origins may read dictionaries.
     put(&mut response, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     response
 }

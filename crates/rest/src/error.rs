@@ -61,7 +61,7 @@ pub(crate) enum ApiError {
     /// Too many requests.
     #[error("You are being rate limited.")]
     RateLimited {
-        /// When to come back.
+        /// When to retry.
         retry_after_ms: u64,
         /// All requests of the account, not only this kind.
         is_global: bool,
@@ -140,7 +140,7 @@ impl ApiError {
         }
     }
 
-    /// When to come back, and whether that holds for all requests of the account.
+    /// When to retry, and whether that holds for all requests of the account.
     fn retry(&self) -> Option<Retry> {
         match *self {
             Self::RateLimited { retry_after_ms, is_global } => Some(Retry { after_ms: retry_after_ms, is_global }),

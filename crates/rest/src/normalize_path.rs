@@ -1,4 +1,4 @@
-//! Path normalisation: from the raw request to a path that the routes know.
+//! Path normalisation: from the raw request to the form of the routes.
 //!
 //! Owns        the version prefix, percent-encoded path segments, and the preflight requests of browsers (CORS).
 //! Invariants  E1 normalising does not change the meaning of a path: only characters that need no encoding are

@@ -49,7 +49,7 @@ impl Default for SessionStartLimit {
     }
 }
 
-/// Where the API learns how many sessions an account may still start: the gateway's identify limiter.
+/// Number of sessions that an account may still start, from the gateway's identify limiter.
 #[async_trait]
 pub trait SessionStarts: Send + Sync + 'static {
     /// The account's remaining session starts. Must not wait for long.
@@ -81,7 +81,7 @@ pub struct OwnStream {
     pub timed_ns_total: Option<u64>,
 }
 
-/// Where the API learns what the connection of a session costs.
+/// Cost of the connection of a session, from its partition.
 #[async_trait]
 pub trait OwnStreams: Send + Sync + 'static {
     /// The stream of a session of the account. None: the account has no such session, or it has no connection.

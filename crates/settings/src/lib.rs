@@ -6,7 +6,7 @@
 //! Invariants  C1 flags override the environment, the environment overrides the file, the file overrides the defaults.
 //!             C2 unknown settings are refused, with their place. C3 no secret is ever printed. (tests `c*_*`)
 //! Not here    reading the process's environment or the file: the caller passes `Sources`, so tests can replace them.
-//!             What only a library knows that takes a setting: the caller passes it as a `Check`.
+//!             Rules of a library that takes a setting: the caller passes them as a `Check`.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,7 @@ pub const FILE_VARIABLE: &str = "GUILDHALL_CONFIG";
 /// Prefix of environment variables for settings: `GUILDHALL__SECTION__KEY`.
 pub const VARIABLE_PREFIX: &str = "GUILDHALL__";
 
-/// Everything a configuration can come from. A fake one makes a test.
+/// All sources of a configuration. Tests use fake ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Defaults of one command that differ from the node's.

@@ -41,7 +41,7 @@ pub enum StoreError {
         path.display()
     )]
     Readable {
-        /// The directory, or what in it.
+        /// The directory, or a file in it.
         path: PathBuf,
         /// Its access rights.
         mode: u32,
@@ -174,7 +174,7 @@ pub enum StoreError {
     /// The schema could not be brought up to date.
     #[error("the database's schema could not be migrated")]
     Migrate(#[source] sqlx::migrate::MigrateError),
-    /// A write is about something inside a guild, channel or message, or by an account, that is not stored.
+    /// A write refers to a guild, channel, message or account that is not stored.
     #[error("the {what} refers to an object that is not stored")]
     Dangling {
         /// Kind of object.
@@ -222,7 +222,7 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// An error of the database, as what it means to a caller.
+    /// An error of the database, by its meaning for a caller.
     pub(crate) fn of_database(error: &Arc<sqlx::Error>) -> Self {
         match error.as_database_error().and_then(|error| error.code()).as_deref() {
             Some(code) if DISK_FULL.contains(&code) => Self::Full(Some(Arc::clone(error))),

@@ -5,7 +5,7 @@
 //! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`;
 //!             every later call sees writes that an earlier one acknowledged.
 //! Limits      see each method: every read is bounded by an argument or by one guild.
-//! Not here    who may do what, caches, ids: `guildhall-guild`.
+//! Not here    permissions, caches, ids: `guildhall-guild`.
 #![forbid(unsafe_code)]
 
 mod accounts;
@@ -42,7 +42,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// For how many attachments `Store::attachments_in_use` looks at once.
+/// Maximum number of attachments per call of `Store::attachments_in_use`.
 pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 
 /// How many accounts `Store::user_versions` and `Store::change_users` take at once.

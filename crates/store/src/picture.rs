@@ -8,7 +8,7 @@
 use guildhall_model::{EmojiId, Guild, GuildId, Id, MemberPictures, Role, RoleIcon, RoleId, StickerId, User, UserId};
 use std::collections::BTreeSet;
 
-/// For how many owners `Store::pictures_in_use` looks at once.
+/// Maximum number of owners per call of `Store::pictures_in_use`.
 pub const PICTURE_OWNERS_ASKED_MAX: usize = 64;
 
 /// The object that pictures belong to.

@@ -66,7 +66,7 @@ const DRAWS_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One channel of messages that every session sees.
+    /// One channel of messages that every session receives.
     Channel,
     /// Several guilds and channels with all kinds of events.
     #[default]
@@ -247,7 +247,7 @@ impl Traffic {
             sitting.next_glance_ms = self.at_ms() + persona.glance_minutes * 60_000;
             sitting.open = self.busiest.draw(&mut self.rng);
             sitting.is_list_open = self.rng.chance(persona.lists);
-            // Its changes so far are part of what the client fetches.
+            // The client fetches a state that has its changes so far.
             self.guilds[sitting.open].passive();
             self.guilds[sitting.open].list_change();
             if sitting.is_list_open {
@@ -326,7 +326,7 @@ impl Traffic {
         }
     }
 
-    /// A tenth of what happens is in direct messages, and a fifth in private channels.
+    /// A tenth of the events are in direct messages, and a fifth in private channels.
     fn step_of_node(&mut self) {
         match self.rng.below(10) {
             0 => self.direct(),
@@ -765,7 +765,7 @@ impl Iterator for Traffic {
     }
 }
 
-/// Members who may do something in a channel.
+/// Members with a permission in a channel.
 #[derive(Clone, Copy)]
 struct Viewers<'a>(Option<(&'a Population, u32)>);
 

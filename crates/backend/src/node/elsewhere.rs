@@ -278,7 +278,7 @@ pub(in super::super) async fn forward(
             Ok(response) => response,
             Err(error) => error.into_response(),
         },
-        // E1: a caller without a valid key does not learn whether the node exists.
+        // E1: the answer to a caller without a valid key does not reveal whether the node exists.
         Err(error) => match Caller::<AnyScope>::from_request_parts(&mut request.into_parts().0, v1).await {
             Ok(_) => error.into_response(),
             Err(refused) => refused.into_response(),

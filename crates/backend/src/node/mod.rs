@@ -1,4 +1,4 @@
-//! Node: the figures of this node, and what an operator may do with it.
+//! Node: the figures of this node, and actions of operators.
 //!
 //! Owns        the routes below `/v1/node`, and `NodeReports`, the API's interface to the figures.
 //! Invariants  any key reads the node's state and figures, but a key that manages tokens alone or publishes alone

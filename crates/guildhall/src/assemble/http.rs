@@ -49,7 +49,7 @@ pub(super) struct Routes<'a> {
     pub accounts: Option<Arc<ClusterAccounts>>,
 }
 
-/// The routes, and what they share with the rest of the node.
+/// The routes, and their links to the rest of the node.
 pub(super) struct Http {
     /// Of the listener for clients.
     pub clients: Router,

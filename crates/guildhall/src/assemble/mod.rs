@@ -116,7 +116,7 @@ pub(crate) async fn assemble_with(config: &Config, hooks: Hooks) -> Result<Runni
 /// directory. It ends once this one serves.
 ///
 /// # Errors
-/// As `assemble`, and `Takeover`. Until the previous process has ended its guilds, it goes on serving.
+/// As `assemble`, and `Takeover`. Until the previous process has ended its guilds, it continues to serve.
 pub(crate) async fn assemble_over(config: &Config, hooks: Hooks) -> Result<RunningNode, StartError> {
     let of = config.clone();
     let predecessor = blocking(move || Predecessor::connect(&of)).await?;

@@ -279,7 +279,7 @@ impl RunningNode {
         let HandOverTo { dir, bytes_max, loss } = stop.handover;
         drop(sampler);
         let server = tokio::task::spawn_blocking(move || {
-            // Voice states are in memory; members learn their end while the guilds run.
+            // Voice states are in memory; members receive their end while the guilds run.
             server.partitions().leave_voice();
             server
         })

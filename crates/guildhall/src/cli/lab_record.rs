@@ -172,7 +172,7 @@ impl Source {
                 self.silent_since = None;
                 if self.recording.ended.is_some() {
                     self.is_over = true;
-                    // It has ended: the node forgets it. One that is away forgot it.
+                    // It has ended: the node drops it. A node that is away has dropped it.
                     let _ = asking.delete(&self.node.path(&self.path)).await;
                 }
             }

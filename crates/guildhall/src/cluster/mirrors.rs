@@ -151,7 +151,7 @@ impl MirrorPlaces for Places {
     }
 }
 
-/// Where the reports of this node have come to.
+/// Progress of this node's reports.
 struct Round {
     partition: usize,
     slot: u32,
@@ -301,7 +301,7 @@ impl SessionMirrors {
         ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
     }
 
-    /// Has the other nodes forget the mirrors of this node's sessions: it leaves in order.
+    /// Removes the mirrors of this node's sessions from the other nodes: it leaves in order.
     pub async fn leave(self: &Arc<Self>) {
         if self.is_on() {
             self.ask_each(&Returned { node: self.membership.number().0, after: None }, FAREWELL_MS_MAX).await;

@@ -89,7 +89,7 @@ pub async fn is_nats_open(config: &Config) -> bool {
         return true;
     }
     let options = NatsOptions { credentials: NatsCredentials::None, ..options };
-    // The client library logs a refusal as an error of ours, and here it is what should happen.
+    // The client library logs a refusal as an error; here it is the expected outcome.
     NatsBus::connect(&options).with_subscriber(NoSubscriber::default()).await.is_ok()
 }
 

@@ -70,7 +70,7 @@ struct MirrorQuestion {
     /// That of the claim; further parts are read by `FetchQuestion`.
     ticket: u64,
     claim: SessionClaim,
-    /// Another node has a newer mirror: the node forgets this one, and answers `Unknown`.
+    /// Another node has a newer mirror: the node drops this one, and answers `Unknown`.
     is_outdated: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants  a session is closed on the node that has it; those of an account or token on every node, before the
 //!             answer.
-//! Limits      names of platforms and compressions that this program does not know are remembered: `NAMES_MAX`.
+//! Limits      names of unknown platforms and compressions are stored: `NAMES_MAX`.
 //! Not here    events of sessions (`GET /v1/sessions/events`): `guildhall_backend::SessionEvents`.
 
 use crate::wiring::PartitionGateway;

@@ -1,4 +1,4 @@
-//! Experiments: their state in the store, and what this node makes of it.
+//! Experiments: their state in the store, and its effect on this node.
 //!
 //! Owns        the record of experiments, which all nodes of a cluster share; the table that partitions obey; the
 //!             guardrails of this node's samples.
@@ -51,12 +51,12 @@ use tokio::{
 const KIND: &str = "experiments";
 const RECORD: &[u8] = b"all";
 const CHANGES_TRIED_MAX: usize = 16;
-/// A node of a cluster reads the record so often. A node alone makes all changes itself.
+/// Interval at which a node of a cluster reads the record. A single node makes all changes itself.
 const READ_EVERY: Duration = Duration::from_millis(500);
 /// A node of a cluster sends the others the accounts that requested their list so often: before these have fetched a
 /// dictionary and connected.
 const REQUESTS_EVERY: Duration = Duration::from_millis(50);
-/// A node of a cluster requests the sums of the others so often.
+/// Interval at which a node of a cluster requests the sums of the others.
 const SHARE_EVERY: Duration = Duration::from_secs(2);
 /// Clients of an ended experiment that are sent op 7, of a node.
 const RECONNECTS_PER_S: usize = 200;

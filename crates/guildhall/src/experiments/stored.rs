@@ -337,7 +337,7 @@ pub fn stream_of(plan: ArmPlan, contexts: &ContextPool) -> Result<ArmStream, Str
 /// Dictionaries of an experiment whose arms name some; then every other arm is the node's stream without one of them.
 ///
 /// # Errors
-/// An arm is something else, or the dictionaries cannot be tried together; with the position of the arm.
+/// An arm has another kind, or the dictionaries cannot be tried together; with the position of the arm.
 pub fn dictionaries_of(
     plans: &mut [ArmPlan],
     can_try: impl Fn(DictionaryId) -> Result<Encoding, String>,

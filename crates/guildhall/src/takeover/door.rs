@@ -183,7 +183,7 @@ fn answer(mut channel: Channel, shared: &Arc<Shared>, successors: &mpsc::Sender<
         _ => return Err(ErrorKind::InvalidData.into()),
     }
     let successor = Successor { channel, pid: hello.pid, program: hello.program, _busy: busy };
-    // A node that stops meanwhile has no use for it.
+    // A node that stops in the meantime does not need it.
     successors.blocking_send(successor).map_err(|_| io::Error::from(ErrorKind::NotConnected))?;
     Ok(())
 }
@@ -248,7 +248,7 @@ impl Successor {
         self.channel.is_open()
     }
 
-    /// This process goes on.
+    /// This process continues.
     pub fn abort(mut self, reason: &str) {
         // It may have ended.
         let _ = self.channel.send(&FromOld::Aborted { reason: reason.to_owned() }, &[]);

@@ -1,4 +1,4 @@
-//! Predecessor: the process that runs, as the new one sees it.
+//! Predecessor: the new process's end of the connection to the running one.
 
 use super::{
     Answer, FromNew, FromOld, Hello, MESSAGE_MAX, PASSING_MAX, Served, TakeoverError, VERSION, Welcome,

@@ -29,7 +29,7 @@ use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
-/// Routes to stored files. `store` knows which files a message still has.
+/// Routes to stored files. `store` has the list of files that messages refer to.
 pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
     let pictures = super::cdn::router(files.clone());
     Router::new()
@@ -140,7 +140,7 @@ pub(super) fn with_headers(mut response: Response, content_type: &str, dispositi
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
         (header::REFERRER_POLICY, "no-referrer"),
-        // Clients in browsers come from elsewhere.
+        // Pages of other origins may read files.
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
     ] {

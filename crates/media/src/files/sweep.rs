@@ -1,6 +1,6 @@
 //! Sweep: removes files that no message has, and pictures that no object has; counts the others.
 //!
-//! Doors       `Files::sweep` once; `Files::keep_swept` every so often, and when an upload found no room.
+//! Doors       `Files::sweep` once; `Files::keep_swept` periodically, and when an upload found no room.
 //! Invariants  F3: the store is queried after the claims, so that no request can be about to publish the file.
 //! Limits      one list of all files. `ATTACHMENTS_ASKED_MAX` files or `PICTURE_OWNERS_ASKED_MAX` owners at a time,
 //!             with `PAUSE` between. A bucket is swept every `BUCKET_EVERY` at most: a list costs a request per 1,000
@@ -54,7 +54,7 @@ impl Drop for Sweeper {
 }
 
 impl Files {
-    /// Sweeps now, and every so often.
+    /// Sweeps now, and periodically.
     #[must_use]
     pub fn keep_swept(&self, store: Arc<dyn Store>) -> Sweeper {
         let files = self.clone();

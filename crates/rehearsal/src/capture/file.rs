@@ -113,7 +113,7 @@ pub struct CaptureReader<R> {
     text_at: usize,
     is_ended: bool,
     is_mid_frame: bool,
-    /// The library may have more text of what it was given.
+    /// The library may have further output from earlier input.
     is_output_full: bool,
     number: u64,
     header: CaptureHeader,

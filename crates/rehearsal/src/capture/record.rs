@@ -1,6 +1,6 @@
 //! Record: makes the lines of a capture from the bytes of connections.
 //!
-//! Owns        decompression, scrubbing and encoding of what the gateway sent.
+//! Owns        decompression, scrubbing and encoding of the gateway's messages.
 //! Limits      `frames::PAYLOAD_BYTES_MAX` per message; what cannot be scrubbed is left out, and counted.
 
 use super::{
@@ -65,7 +65,7 @@ struct Recorded {
     finder: FrameFinder,
     decompressor: Option<StreamDecompressor>,
     client: Decoder,
-    /// Frames whose payload is not complete, each with what it decompresses to.
+    /// Frames with an incomplete payload, each with its decompressed bytes.
     open: Vec<(u64, Frame, Vec<u8>)>,
     close_code: Option<u16>,
     is_broken: bool,

@@ -123,7 +123,7 @@ impl Visitors {
             while let Some(visitors) = visitors.upgrade() {
                 match visitors.sweep().await {
                     Ok(0) => {}
-                    Ok(count) => tracing::info!(count, "visitors who never wrote anything are gone"),
+                    Ok(count) => tracing::info!(count, "accounts of visitors without messages were deleted"),
                     Err(error) => tracing::warn!(%error, "silent visitors cannot be removed; it is tried again"),
                 }
                 drop(visitors);

@@ -100,7 +100,7 @@ impl Form<'_> {
         self.faults.add(key, fault.into());
     }
 
-    /// Nothing was complained about so far.
+    /// Whether no fault was found so far.
     pub fn has_no_faults(&self) -> bool {
         self.faults.is_empty()
     }

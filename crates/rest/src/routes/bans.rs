@@ -110,7 +110,7 @@ async fn delete_recent_messages(
             if !ids.is_empty() {
                 let command = request::DeleteMessages(channel_id, ids);
                 match api.node.command(guild_id, Actor::System, command).await {
-                    // The channel was deleted meanwhile.
+                    // The channel was deleted concurrently.
                     Ok(_) | Err(Refusal::UnknownChannel) => {}
                     Err(refusal) => return Err(refusal.into()),
                 }

@@ -55,7 +55,7 @@ fn url_for<'a>(api: &'a Api, headers: &HeaderMap) -> Result<&'a str, ApiError> {
                 || host_header.port_u16().unwrap_or(80) == own.port_u16().unwrap_or(80)
                     && is_loopback(host_header.host())
         }
-        // It may have come from anywhere.
+        // Without the header, the client may have used any name.
         (None, _) => false,
         (_, None) => true,
     };

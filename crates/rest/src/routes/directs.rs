@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Limit of a form; the guild enforces the limit of a group, with a code of its own.
 const RECIPIENTS_NAMED_MAX: usize = 100;
 
-/// A direct message as the caller sees it.
+/// A direct message from the caller's point of view.
 pub(super) fn body(caller: &User, direct: &Direct) -> Response {
     Json(DirectBody::new(direct, caller.id).for_rest()).into_response()
 }

@@ -43,7 +43,7 @@ async fn found(api: &Api, params: &PathParams) -> Result<(InviteCode, GuildId), 
     Ok((code, guild_id.ok_or(unknown)?))
 }
 
-/// A caller that only has a code learns nothing about the guild from a refusal.
+/// A refusal reveals nothing about the guild to a caller that only has a code.
 fn hide_guild(refusal: Refusal) -> ApiError {
     match refusal {
         Refusal::UnknownGuild => ApiError::Refused(Refusal::UnknownInvite),

@@ -63,7 +63,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Everything> {
-        // A panic while it was held is a bug here; a test that goes on should see what it left.
+        // A panic while it was held is a bug here; a test that continues should see its state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

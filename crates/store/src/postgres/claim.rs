@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The whole database.
 pub(super) const SCOPE: i64 = 0;
 
-/// The epoch that a store claimed, and what has become of it.
+/// The epoch that a store claimed, and whether it still holds.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) epoch: i64,

@@ -130,7 +130,7 @@ pub async fn copy_sqlite_to_postgres(
     sqlx::query("SELECT setval('reaction_ordinals', $1)").bind(ordinal.max(1)).execute(&mut *target).await?;
     source.commit().await?;
     target.commit().await?;
-    // The planner knows nothing of the new rows yet.
+    // The planner has no statistics of the new rows yet.
     sqlx::query("ANALYZE").execute(&to.write_pool).await?;
     Ok(copied)
 }

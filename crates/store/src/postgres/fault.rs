@@ -86,7 +86,7 @@ impl From<Fault> for StoreError {
     }
 }
 
-/// An error of PostgreSQL or of the connection to it, as what it means to a caller; other errors are returned.
+/// An error of PostgreSQL or of the connection to it, by its meaning for a caller; other errors are returned.
 pub(crate) fn of_server(error: sqlx::Error) -> Result<StoreError, sqlx::Error> {
     let is_of_server = match &error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,

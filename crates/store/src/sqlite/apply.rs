@@ -18,9 +18,9 @@ const OF_ANOTHER_GUILD: &str = "another guild has the channel";
 
 /// Why a transaction did not come about.
 pub(super) enum Fault {
-    /// One of the batches is to blame: something that it needs is missing.
+    /// One of the batches is faulty: it refers to an object that is missing.
     Dangling(&'static str),
-    /// One of the batches is to blame: something else is in its place.
+    /// One of the batches is faulty: another object has its id.
     Taken(&'static str),
     /// None of them is.
     Database(Arc<sqlx::Error>),

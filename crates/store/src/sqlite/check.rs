@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Instructions of SQLite's machine between two looks at `cancelled`: some tenth of a millisecond.
+/// Instructions of SQLite's machine between two checks of `cancelled`: some tenth of a millisecond.
 const CANCEL_OPS: i32 = 10_000;
 /// What SQLite answers for a database in order.
 const IN_ORDER: &str = "ok";

@@ -119,7 +119,7 @@ mod tests {
     use crate::sqlite::change;
     use sqlx::Row as _;
 
-    /// A slice must not look at rows that it does not delete.
+    /// A slice must not visit rows that it does not delete.
     #[tokio::test]
     async fn no_slice_scans() {
         let pool = crate::sqlite::pool_options(1).connect_with(crate::sqlite::connect_options(&Default::default()));

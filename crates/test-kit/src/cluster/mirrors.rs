@@ -105,7 +105,7 @@ impl TestCluster {
         self.partitions[index] = TestPartition::new(index as u16, &config, &self.gate);
     }
 
-    /// The other nodes notice which nodes are gone, and guilds forget their relays.
+    /// The other nodes notice which nodes are gone, and guilds drop their relays.
     pub fn end_lease(&mut self) {
         let (now, members) = (self.clock.now(), self.members());
         for index in 0..self.partitions.len() {
