@@ -277,8 +277,8 @@ impl Check for MoveBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GuildMoved)]
 pub(super) struct MovedBody {
-    /// Whether the other node owns the guild. If not, the move continues: `leaving` of the owner's
-    /// `GET /v1/cluster` shows
+    /// Whether the other node owns the guild. If not, the move continues, and is in `leaving` of the owner's
+    /// `GET /v1/cluster`.
     done: bool,
     /// Milliseconds that it took.
     total_ms: u64,

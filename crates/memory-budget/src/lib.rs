@@ -196,8 +196,8 @@ impl UpgradeLoop {
     }
 }
 
-/// All connections until larger contexts have nine tenths of their limit (or the limit less the minimum ramp, if that is
-/// less), then a falling share. It falls smoothly, so that new larger contexts can balance those that end.
+/// All connections until larger contexts have nine tenths of their limit (or the limit less the minimum ramp, if that
+/// is less), then a falling share. It falls smoothly, so that new larger contexts can balance those that end.
 fn wanted_ppm(extra_bytes: u64, extra_bytes_max: u64, ramp_min_bytes: u64) -> u64 {
     let left = extra_bytes_max.saturating_sub(extra_bytes);
     let ramp = percent(extra_bytes_max, 100 - FULL_SHARE_PERCENT).max(ramp_min_bytes).max(1);
