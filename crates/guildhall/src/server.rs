@@ -1,8 +1,8 @@
 //! Server: a node inside another program.
 //!
 //! Owns        `Server` and `ServerBuilder`, by which programs configure, start and stop a node.
-//! Invariants  E1 a setting has the meaning that it has in the configuration file, and is checked as there. E2 the hooks
-//!             are set before the node serves its first client. (tests `it/embed.rs`)
+//! Invariants  E1 a setting has the meaning that it has in the configuration file, and is checked as there. E2 the
+//!             hooks are set before the node serves its first client. (tests `it/embed.rs`)
 //! Not here    how the parts are connected: `assemble`. The traits of hooks: `guildhall_node`. `guildhall serve`, which
 //!             also reloads settings and passes its connections on: `cli`.
 //!             Spec  docs/embedding.md.
@@ -20,7 +20,7 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc};
 /// in order.
 pub struct Server(RunningNode);
 
-/// Settings and hooks of a node that has not begun.
+/// Settings and hooks of a node that has not started.
 #[derive(Default)]
 pub struct ServerBuilder {
     sources: Sources,
@@ -95,8 +95,8 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// Sets a setting (docs/operations/reference.md) to a value as in an environment variable: `"limits.rest_rate_percent",
-    /// "0"`. Overrides `toml`.
+    /// Sets a setting (docs/operations/reference.md) to a value as in an environment variable:
+    /// `"limits.rest_rate_percent", "0"`. Overrides `toml`.
     #[must_use]
     pub fn set(mut self, setting: &str, value: impl Into<String>) -> Self {
         self.sources.flags.push(Flag::new(setting, setting, value));
