@@ -511,7 +511,7 @@ fn without_a_node_there_is_nothing_to_take_over() {
     let dir = tempfile::tempdir().unwrap();
     for args in [["serve", "--takeover", "--data"].as_slice(), &["upgrade", "--data"]] {
         let output = run_to_end(guildhall(args).arg(dir.path()));
-        let output = stderr(&output);
-        assert!(output.status.code() == Some(1) && output.contains("no node runs on"), "{output}");
+        let errors = stderr(&output);
+        assert!(output.status.code() == Some(1) && errors.contains("no node runs on"), "{errors}");
     }
 }
