@@ -1,6 +1,6 @@
 //! Command line: arguments, and the configuration that results from them.
 //!
-//! Owns        the arguments and their help; one module per command.
+//! Owns        the subcommands with their arguments and help, one module each; `Command` lists them.
 //! Doors       `Cli::parse`, then `run`.
 //! Invariants  standard output has only the command's result. A mistake in arguments or configuration is
 //!             `Failure::Usage`, so that supervisors need not restart the command.

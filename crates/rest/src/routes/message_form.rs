@@ -1,8 +1,8 @@
 //! Message forms: JSON of a client, checked against every limit.
 //!
 //! Owns        `new_message` and `message_patch`, from JSON to commands, and the descriptions of uploaded files.
-//! Limits      docs/protocol/reference.md §10.3; components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on
-//!             as they are.
+//! Limits      docs/protocol/reference.md §10.3, among them the longest content, 2,000 characters, which is no setting;
+//!             components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they are.
 
 use super::embeds::embeds;
 use crate::{
