@@ -1,6 +1,7 @@
 //! Threads in a relay's replica: members and events.
 //!
-//! Owns        `ThreadEntry`, a thread with its members and its access rule (`is_viewed_by`); `ThreadEvent`, its event.
+//! Owns        `ThreadEntry`, a thread with its members and the rule by which a member may see it (`is_viewed_by`);
+//!             `ThreadEvent`, its event.
 //! Invariants  immutable: a change creates a new one.
 //! Limits      the guild's: number of threads, and of members per thread.
 //! Not here    the audience: `audience`.     Spec  docs/protocol/reference.md §6.5, §7.2.
