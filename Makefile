@@ -6,7 +6,7 @@ SHELL := bash
 .PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-rehearsal conformance-readers conformance-examples conformance-documents \
 	conformance-deflate conformance-backend-api conformance-metrics conformance-cluster faults rolling cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
-	build-bench fuzz bench bench-cluster report lab-demo picture clean tools tools-test
+	build-bench fuzz bench bench-clients bench-cluster report lab-demo picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -213,6 +213,8 @@ sdk-setup: tools-test
 
 sdk-live: sdk-setup build-suites ## The TypeScript SDK against a server, in Node and in Chromium
 	cd $(SDK) && GUILDHALL=$(abspath $(SUITE_BINARY)) npm run test:live
+	cd $(SDK) && npm run --silent build
+	PROGRAMS=$(abspath $(dir $(SUITE_BINARY))) node --test --test-reporter=spec bench/clients/smoke.test.mjs
 
 deb: release ## A Debian package of it (needs cargo-deb)
 	$(CARGO) deb -p guildhall --no-build
@@ -232,6 +234,11 @@ bench: build-bench ## CPU and bytes per delivery, against a plain send()
 	$(BENCH) sockets --connections 1000 --mode zstd
 	$(BENCH) sockets --connections 5000 --mode prepared
 	$(BENCH) broadcast
+
+bench-clients: build-bench sdk-setup ## Client libraries side by side: events per second (CHAT=texts.ndjson, TINY_DISCORD=clone); some 25 minutes
+	cd $(SDK) && npm run --silent build
+	npm ci --silent --no-audit --no-fund --prefix bench/clients
+	node bench/clients/run.mjs --programs $(abspath $(dir $(BENCH))) $(if $(CHAT),--chat $(CHAT)) $(ARGS)
 
 report: build-bench ## The published experiments, done again: docs/report/, some 20 minutes (CHAT=texts.ndjson); goes on where it was stopped
 	bench/report/report.py $(if $(CHAT),--chat $(CHAT))

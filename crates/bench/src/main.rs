@@ -8,6 +8,7 @@
 
 mod baseline;
 mod broadcast;
+mod capture;
 mod client;
 mod codec;
 mod crowd;
@@ -106,6 +107,10 @@ enum Bench {
     /// The rates of the four personas were chosen so that the shares of events before the first change are those that
     /// upstream published. Prints both, and the shares after the change.
     Waterfall(waterfall::WaterfallArgs),
+    /// Writes a capture of a bot's connection for `guildhall replay`: many guilds, then many messages.
+    ///
+    /// The benchmark of clients (bench/clients) replays it.
+    Capture(capture::CaptureArgs),
     /// Large documents that change a little, whole or as a Fossil delta, in each compression: bytes and
     /// CPU per delivery.
     Delta(delta::DeltaArgs),
@@ -340,6 +345,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Handoff(args) => handoff::run(*args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Capture(args) => capture::run(args),
         Bench::Delta(args) => delta::run(args),
         Bench::Moves(args) => moves::run(*args),
         Bench::Waterfall(args) => waterfall::run(args),
