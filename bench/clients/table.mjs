@@ -12,6 +12,16 @@ export const PUBLISHED = {
   "MESSAGE_CREATE etf zlib-stream": { "discord.js": 15562, eris: 14559, detritus: 4005, "tiny-discord": 26631 },
 };
 
+/** Lines of at most 120 characters. */
+function wrap(text) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    if (lines.length > 0 && lines.at(-1).length + word.length < 120) lines[lines.length - 1] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines.join("\n");
+}
+
 const count = (number) => (number ? Math.round(number).toLocaleString("en") : "–");
 const table = (head, lines) => [head, head.map((_, at) => (at < 3 ? "---" : "---:")), ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
@@ -44,7 +54,7 @@ export function markdown(result) {
   for (const row of result.rows) for (const reason of Object.values(row.reasons)) reasons.set(reason, true);
   const failures = result.rows.flatMap((row) => Object.entries(row.failures).map(([name, failure]) => `- ${name}, ${row.event}, ${row.encoding}, ${row.compression}: ${failure}.`));
   const versions = Object.entries(result.versions).filter(([, version]) => version).map(([name, version]) => `${name} ${version}`);
-  return [
+  const parts = [
     `Commit ${result.commit}, ${result.date}, Node ${result.node}, ${result.cpu}, ${result.cores} cores, load ${result.loads.map((load) => load.toFixed(1)).join(", ")}; median of ${result.rounds} rounds; ${result.guilds} GUILD_CREATE, ${result.messages} MESSAGE_CREATE with ${result.chat}. ${versions.join(", ")}.`,
     "Events per second of CPU time, processing switched off:", rates(result, "off", "cpu"),
     "Events per second of CPU time, with each library's own processing:", rates(result, "own", "cpu"),
@@ -53,6 +63,7 @@ export function markdown(result) {
     "Published, on another machine, with other versions:", table(["event", "encoding", "compression", "discord.js", "eris", "detritus", "tiny-discord"], published),
     ...(result.rows.some((row) => row.profile) ? ["CPU profiles of the rows that are no lead of a tenth:", profiles(result.rows)] : []),
     `A dash: ${[...reasons.keys()].join("; ")}.`,
-    ...(failures.length > 0 ? ["Rounds that failed:", failures.join("\n")] : []), "",
-  ].join("\n\n");
+    ...(failures.length > 0 ? ["Rounds that failed:", failures.join("\n")] : []),
+  ];
+  return `${parts.map((part) => (part.startsWith("|") || part.startsWith("-") ? part : wrap(part))).join("\n\n")}\n`;
 }

@@ -2,7 +2,8 @@
 //!
 //! Owns        `guildhall-bench capture`: READY, a GUILD_CREATE of each guild, then messages in these guilds.
 //! Limits      `EVENTS_PER_MESSAGE_MAX`.
-//! Not here    the events: `guildhall_traffic::Traffic::sitting`.     Spec  docs/rehearsal.md "The format of a capture".
+//! Not here    the events: `guildhall_traffic::Traffic::sitting`.     Spec  docs/rehearsal.md "The format
+//!             of a capture".
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
