@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -643,6 +644,19 @@ class Stages(unittest.TestCase):
                     break
                 self.assertLess(time.monotonic(), deadline + 20)
                 time.sleep(0.02)
+
+    def test_o4_an_interrupt_while_a_stage_starts_ends_it(self):
+        class Interrupted(dict):
+            def __setitem__(self, stage, process):
+                os.kill(os.getpid(), signal.SIGTERM)
+                super().__setitem__(stage, process)
+
+        with tempfile.TemporaryDirectory() as folder:
+            stage = stages.Stage("s", ["sleep", "5"], "run")
+            runner = stages.Runner([stage], pathlib.Path(folder), write=lambda _: None)
+            runner._running = Interrupted()
+            self.assertFalse(runner.run())
+            self.assertEqual(stage.result, stages.FAILED)
 
     def test_o2_builds_are_alone_and_suites_are_not(self):
         with tempfile.TemporaryDirectory() as folder:

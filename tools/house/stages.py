@@ -82,12 +82,13 @@ class Runner:
         self._running = {}
         self._changed = threading.Condition()
         self._is_interrupted = False
+        self._is_starting = False
 
     def run(self):
         """Runs everything; returns whether every stage passed."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting = list(self._stages)
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        before = {number: signal.signal(number, self._interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             with self._changed:
                 while True:
@@ -99,8 +100,15 @@ class Runner:
             self._is_interrupted = True
             self._stop()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         return all(stage.result == PASSED for stage in self._stages)
+
+    def _interrupt(self, _number, _frame):
+        """An interrupt while a stage starts waits until the stage is known, so that it is stopped as well."""
+        self._is_interrupted = True
+        if not self._is_starting:
+            raise KeyboardInterrupt
 
     def _start_what_can(self, waiting):
         if any(stage.result == FAILED for stage in self._stages) and not self._keep_going:
@@ -122,6 +130,7 @@ class Runner:
         return [other.lane for other in self._running].count(stage.lane) < PLACES[stage.lane]
 
     def _start(self, stage):
+        self._is_starting = True
         stage.log = self._logs / f"{stage.name}.log"
         niceness = 0 if stage.lane in SUITES else BUILD_NICENESS
         with open(stage.log, "wb") as log:
@@ -135,6 +144,9 @@ class Runner:
         self._running[stage] = process
         self._say(f"{stage.name} …")
         threading.Thread(target=self._wait, args=(stage, process, time.monotonic()), daemon=True).start()
+        self._is_starting = False
+        if self._is_interrupted:
+            raise KeyboardInterrupt
 
     def _wait(self, stage, process, started):
         limit = threading.Timer(STAGE_SECONDS_MAX, signal_group, (process.pid, signal.SIGKILL))
