@@ -11,6 +11,7 @@ use crate::{
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
+    routes::Route,
     state::Api,
 };
 use axum::{
@@ -79,6 +80,7 @@ impl JsonBody {
 /// An unread body, with the token of its sender. A request with a webhook's token has none.
 struct Arriving {
     lazy: LazyBody,
+    route: Option<&'static Route>,
     credential: Option<Credential>,
     is_form_encoded: bool,
 }
@@ -89,7 +91,16 @@ impl<S: Sync> FromRequestParts<S> for Arriving {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let credential = parts.extensions.get::<Credential>().cloned();
         let is_form_encoded = is_form_encoded(&parts.headers);
-        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, credential, is_form_encoded })
+        let route = parts.extensions.get::<&'static Route>().copied();
+        Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, route, credential, is_form_encoded })
+    }
+}
+
+impl Arriving {
+    /// R2 of `crate::routes`.
+    fn check_permit(&self, permit: ReadPermit) {
+        let expected = self.route.and_then(|route| route.body);
+        debug_assert_eq!(expected, Some(permit.kind()), "the row of {:?} has another permit", self.route);
     }
 }
 
@@ -136,7 +147,8 @@ async fn read_json(
     permit: ReadPermit,
     limits: BodyLimits,
 ) -> Result<(Value, Reservation), ApiError> {
-    let Arriving { lazy, credential, is_form_encoded } = arriving;
+    arriving.check_permit(permit);
+    let Arriving { lazy, credential, is_form_encoded, .. } = arriving;
     let (bytes_max, peer) = (limits.bytes_max.min(api.limits.json_bytes_max), lazy.peer());
     let (mut bytes, reservation) = lazy.bytes(permit, &api.body_quotas, bytes_max, api.limits.body_deadline_ms).await?;
     need_good(api, credential.as_ref()).await?;
@@ -247,6 +259,7 @@ impl MessageRequest {
         match self.boundary {
             Some(boundary) => {
                 let boundary = boundary.map_err(|_| BodyFault::Malformed)?;
+                self.arriving.check_permit(permit);
                 let Arriving { lazy, credential, .. } = self.arriving;
                 let read = read_form_data(api, permit, (limits, channel), &boundary, lazy, may_attach).await?;
                 need_good(api, credential.as_ref()).await?;

@@ -24,10 +24,13 @@ mod permit;
 mod routes;
 mod state;
 mod unserved;
+mod upstream;
 mod user_policy;
 
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
 pub use limits::{ApiLimits, Bucket, RateRules};
+pub use permit::BodyPermit;
+pub use routes::Route;
 pub use state::{ApiState, NoStreams, OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
 pub use user_policy::UserPolicy;
@@ -36,11 +39,17 @@ use axum::{Router, extract::Request};
 use state::Api;
 use std::sync::Arc;
 
+/// The routes below the version prefix.
+#[must_use]
+pub fn routes() -> &'static [Route] {
+    routes::ROUTES
+}
+
 /// The API for clients: `/api/v10/…`, `/api/v9/…` and `/api/…`, and `/dictionaries`. Everything else is answered with
 /// 404, in JSON.
 pub fn router(state: ApiState) -> Router {
     let api = Arc::new(Api::new(state));
-    let routes = routes::routes(Arc::clone(&api));
+    let routes = routes::router(Arc::clone(&api));
     dictionaries::router(Arc::clone(&api))
         .fallback(move |request: Request| normalize_path::normalize(Arc::clone(&api), routes.clone(), request))
 }

@@ -13,6 +13,7 @@ use crate::{
     body::is_form_data,
     error::ApiError,
     limits::{self, Bucket, Checked},
+    routes::Route,
     state::Api,
 };
 use axum::{
@@ -31,8 +32,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// Around every route.
 pub(crate) async fn admit_request(
-    State(api): State<Arc<Api>>,
-    route: MatchedPath,
+    State((api, route)): State<(Arc<Api>, &'static Route)>,
+    path: MatchedPath,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
     next: Next,
@@ -41,7 +42,8 @@ pub(crate) async fn admit_request(
         return ApiError::Overloaded.into_response();
     };
     let now = api.now();
-    let bucket = Bucket::of(request.method(), route.as_str());
+    let bucket = route.bucket;
+    request.extensions_mut().insert(route);
     let mut user_write = None;
     let peer = peer_of(&request);
     let (mut account, mut account_id) = (None, None);
@@ -50,8 +52,8 @@ pub(crate) async fn admit_request(
     } else {
         match authenticate(&api, now, peer, request.headers()).await {
             Ok((user, credential)) => {
-                let about = params.map_or(0, |params| about(route.as_str(), &params));
-                user_write = (!user.bot && bucket.is_user_write(request.method())).then_some(user.id);
+                let about = params.map_or(0, |params| about(route, &params));
+                user_write = (!user.bot && route.is_user_write()).then_some(user.id);
                 let admitted = admit_account(&api, now, &user, bucket, about, user_write.is_some());
                 account = Some(Party::Account(user.id.get()));
                 account_id = Some(user.id.get());
@@ -88,7 +90,7 @@ pub(crate) async fn admit_request(
     if is_known && (has_files || is_large) {
         drain_slot(api.limits.multipart_bytes_max, announced, &slot);
     }
-    RequestNote::of_account(route, account_id, peer).put(&mut response);
+    RequestNote::of_account(path, account_id, peer).put(&mut response);
     response
 }
 
@@ -210,8 +212,8 @@ fn peer_of(request: &Request) -> IpAddr {
 }
 
 /// The channel or guild at the head of the path, which buckets are further keyed by; 0 when there is none.
-fn about(route: &str, params: &RawPathParams) -> u64 {
-    if !route.starts_with("/channels/") && !route.starts_with("/guilds/") {
+fn about(route: &Route, params: &RawPathParams) -> u64 {
+    if !route.path.starts_with("/channels/") && !route.path.starts_with("/guilds/") {
         return 0;
     }
     params.iter().next().and_then(|(_, text)| text.parse().ok()).map_or(0, GuildId::get)

@@ -1,11 +1,10 @@
 //! Buckets: groups of REST requests that share a rate limit.
 //!
-//! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
+//! Owns        `Bucket` and its default rules.
 //! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; buckets that count per
 //!             channel or guild differ by the limiter's key.
-//! Spec        docs/protocol/reference.md §10.1.
+//! Not here    the bucket of a route: its row in `crate::routes`.     Spec  docs/protocol/reference.md §10.1.
 
-use axum::http::Method;
 use guildhall_http_kit::Rule;
 
 macro_rules! buckets {
@@ -23,6 +22,12 @@ macro_rules! buckets {
             #[must_use]
             pub const fn default_rule(self) -> Rule {
                 match self { $(Self::$name => Rule { limit: $limit, period_ms: $period_ms },)* }
+            }
+
+            /// What it limits, in prose.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),*),)* }
             }
 
             const fn name(self) -> &'static str {
@@ -86,57 +91,18 @@ buckets! {
 impl Bucket {
     pub(super) const COUNT: usize = Self::ALL.len();
 
-    /// Whether requests of this bucket by user accounts also count against `UserWrite`. Typing indicators do not,
-    /// because they have their own share of replay buffers.
-    pub(crate) fn is_user_write(self, method: &Method) -> bool {
-        !matches!(*method, Method::GET | Method::HEAD) && self != Self::Typing
-    }
-
     /// Such requests are counted for the peer, and name no account.
     pub(crate) fn is_of_peer(self) -> bool {
         matches!(self, Self::Anonymous | Self::Webhook)
     }
 
     /// The name clients see: 128 opaque bits in hexadecimal.
-    pub(crate) fn wire_name(self) -> String {
+    #[must_use]
+    pub fn wire_name(self) -> String {
         let fnv = |seed: u64| {
             self.name().bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
         };
         format!("{:016x}{:016x}", fnv(0xcbf2_9ce4_8422_2325), fnv(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// The bucket of a request for a route (as written in `crate::routes`).
-    pub(crate) fn of(method: &Method, route: &str) -> Self {
-        // HEAD counts as GET.
-        let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
-        match (method, route) {
-            ("GET", "/gateway") => Self::Anonymous,
-            (_, route) if route.starts_with("/webhooks/{webhook_id}/{webhook_token}") => Self::Webhook,
-            ("GET", "/gateway/bot") => Self::GatewayBot,
-            ("GET", "/users/@me/guilds") => Self::GuildList,
-            ("GET", "/channels/{channel_id}/messages") => Self::History,
-            ("POST", "/channels/{channel_id}/messages") => Self::MessageCreate,
-            ("PATCH", "/channels/{channel_id}/messages/{message_id}") => Self::MessageEdit,
-            ("DELETE", "/channels/{channel_id}/messages/{message_id}") => Self::MessageDelete,
-            ("POST", "/channels/{channel_id}/messages/bulk-delete") => Self::BulkDelete,
-            ("POST", "/channels/{channel_id}/typing") => Self::Typing,
-            ("POST", "/guilds") => Self::GuildCreate,
-            ("GET", "/guilds/{guild_id}/members") => Self::MemberList,
-            ("GET", "/guilds/{guild_id}/members/search") => Self::MemberSearch,
-            ("GET", route) if route.contains("/reactions/") => Self::History,
-            (_, route) if route.contains("/reactions") => Self::Reaction,
-            (_, route) if route.starts_with("/applications/{application_id}/") => Self::Commands,
-            ("GET", _) => Self::Read,
-            (_, route)
-                if route.starts_with("/guilds/{guild_id}/members")
-                    || route.starts_with("/guilds/{guild_id}/bans")
-                    || route.starts_with("/guilds/{guild_id}/voice-states") =>
-            {
-                Self::MemberWrite
-            }
-            (_, route) if route.starts_with("/guilds/") || route.starts_with("/channels/") => Self::StructureWrite,
-            _ => Self::Write,
-        }
     }
 }
 
@@ -150,18 +116,5 @@ mod tests {
         let names: BTreeSet<_> = Bucket::ALL.iter().map(|bucket| bucket.wire_name()).collect();
         assert_eq!(names.len(), Bucket::COUNT);
         assert!(names.iter().all(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())));
-    }
-
-    #[test]
-    fn methods_of_one_route_may_differ() {
-        let route = "/channels/{channel_id}/messages/{message_id}";
-        assert_eq!(Bucket::of(&Method::GET, route), Bucket::Read);
-        assert_eq!(Bucket::of(&Method::HEAD, route), Bucket::Read);
-        assert_eq!(Bucket::of(&Method::PATCH, route), Bucket::MessageEdit);
-        assert_eq!(Bucket::of(&Method::DELETE, route), Bucket::MessageDelete);
-        assert_eq!(Bucket::of(&Method::DELETE, "/channels/{channel_id}"), Bucket::StructureWrite);
-        let route = "/guilds/{guild_id}/voice-states/{user_id}";
-        assert_eq!(Bucket::of(&Method::GET, route), Bucket::Read);
-        assert_eq!(Bucket::of(&Method::PATCH, route), Bucket::MemberWrite);
     }
 }

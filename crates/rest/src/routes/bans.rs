@@ -134,7 +134,7 @@ pub(super) async fn bulk(Call { api, caller, params }: Call, input: JsonRequest)
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure);
+    let permit = ReadPermit::read_guild(&caller, &guild);
     let read = input.read(&api, permit, BodyLimits::FORM, |form| {
         let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
         let delete_message_s = delete_message_s(form);

@@ -60,7 +60,7 @@ pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response,
 pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    let permit = ReadPermit::read_guild(&caller, &guild);
     let rule = PictureRule::small(&api.media);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (name, image, roles) = input.read(|form| {

@@ -160,7 +160,7 @@ fn afk_timeout(value: &Value) -> Parsed<u16> {
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let before = guild(&api, &caller, guild_id).await?;
-    let permit = ReadPermit::in_guild(&caller, &before, &before.structure.guild);
+    let permit = ReadPermit::read_guild(&caller, &before);
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {

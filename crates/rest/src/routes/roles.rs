@@ -89,7 +89,7 @@ fn patch(form: &mut Form<'_>) -> Option<RolePatch> {
 pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild(&api, &caller, guild_id).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    let permit = ReadPermit::read_guild(&caller, &guild);
     let rule = PictureRule::small(&api.media);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (wish, (icon, picture)) = input.read(|form| {

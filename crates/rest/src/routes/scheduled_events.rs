@@ -142,7 +142,7 @@ async fn answer(
 
 pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    let permit = ReadPermit::read_guild(&caller, &guild);
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (content, picture) = input.read(|form| content(form, None, rule))?;

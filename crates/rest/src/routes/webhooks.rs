@@ -170,8 +170,8 @@ async fn patch(
 
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
-    named.show(&api).await?;
-    Ok(body(&*patch(&api, &named, input, ReadPermit::caller(&caller), true).await?))
+    let permit = ReadPermit::managed_webhook(&caller, &*named.show(&api).await?);
+    Ok(body(&*patch(&api, &named, input, permit, true).await?))
 }
 
 pub(super) async fn update_by_token(

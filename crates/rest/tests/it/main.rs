@@ -13,6 +13,7 @@ mod normalize_path;
 mod pictures;
 mod reactions;
 mod roles;
+mod routes;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
 mod shares;

@@ -1,0 +1,265 @@
+//! The table of routes: a row for each method and path.
+//!
+//! Owns        `Route` and its rows. The router, the rate limits, the list of unserved routes, the permission matrix of
+//!             `guildhall` and the tables of docs/protocol/choices.md follow from them.
+//! Invariants  R2 a handler reads a body with the permit of its row, and only if its row has one. (a debug assertion in
+//!             `crate::body`; the permission matrix calls every route that changes something)
+//! Not here    handlers: the modules of `crate::routes`.     Spec  docs/protocol/reference.md §10.2–§10.4.
+
+use super::{
+    attachments, bans, bootstrap, channels, commands, directs, emojis,
+    erased::{Erased, erased},
+    guilds, invites, members, messages, pins, reactions, roles, scheduled_events, settings_proto, small, stages,
+    stickers, threads, voice_states, webhooks,
+};
+use crate::{Bucket, permit::BodyPermit, state::Api};
+use axum::{
+    http::Method,
+    routing::{MethodFilter, MethodRouter, on},
+};
+use std::sync::Arc;
+
+/// A route that is served.
+#[derive(Debug)]
+pub struct Route {
+    /// A GET route also serves HEAD.
+    pub method: Method,
+    /// Behind the version prefix; `{…}` stands for one segment.
+    pub path: &'static str,
+    /// Rate limit of its requests.
+    pub bucket: Bucket,
+    /// What is known to exist before the body is read. None: the body is never read.
+    pub body: Option<BodyPermit>,
+    /// Why the permission matrix has no row for a route that changes something.
+    pub no_matrix: Option<&'static str>,
+    filter: MethodFilter,
+    handler: fn() -> Erased,
+}
+
+impl Route {
+    /// Whether a request can change something.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// Whether requests by user accounts also count against `Bucket::UserWrite`. Typing indicators do not, because they
+    /// have their own share of replay buffers.
+    pub(crate) fn is_user_write(&self) -> bool {
+        self.is_change() && self.bucket != Bucket::Typing
+    }
+
+    pub(super) fn methods(&self) -> MethodRouter<Arc<Api>> {
+        on(self.filter, (self.handler)())
+    }
+}
+
+/// Whether a path has the segments of a template.
+pub(crate) fn fits(template: &str, path: &str) -> bool {
+    let mut pieces = path.split('/');
+    for expected in template.split('/') {
+        match pieces.next() {
+            Some(piece) if piece == expected => {}
+            Some(piece) if expected.starts_with('{') && !piece.is_empty() => {}
+            _ => return false,
+        }
+    }
+    pieces.next().is_none()
+}
+
+/// A row: method, path, handler, bucket; the permit to read the body, if it is read; `[exempt "why"]` if the permission
+/// matrix has no row for it.
+macro_rules! rows {
+    ($($method:ident $path:literal $module:ident::$handler:ident $bucket:ident $($permit:ident)? $([exempt $why:literal])?;)*) => {
+        &[$(Route {
+            method: Method::$method,
+            filter: MethodFilter::$method,
+            path: $path,
+            bucket: Bucket::$bucket,
+            body: rows!(@or_none $(BodyPermit::$permit)?),
+            no_matrix: rows!(@or_none $($why)?),
+            handler: || erased($module::$handler),
+        }),*]
+    };
+    (@or_none) => { None };
+    (@or_none $some:expr) => { Some($some) };
+}
+
+/// All routes. Methods of a path are in the order of its `Allow` header.
+pub(crate) static ROUTES: &[Route] = rows! {
+    // Channels.
+    GET    "/channels/{channel_id}"                                                      channels::read                   Read;
+    PATCH  "/channels/{channel_id}"                                                      channels::update                 StructureWrite Channel;
+    DELETE "/channels/{channel_id}"                                                      channels::delete                 StructureWrite;
+    PUT    "/channels/{channel_id}/permissions/{overwrite_id}"                           channels::put_overwrite          StructureWrite Channel;
+    DELETE "/channels/{channel_id}/permissions/{overwrite_id}"                           channels::delete_overwrite       StructureWrite;
+    POST   "/channels/{channel_id}/typing"                                               channels::start_typing           Typing;
+    POST   "/channels/{channel_id}/threads"                                              threads::create                  StructureWrite Channel;
+    POST   "/channels/{channel_id}/messages/{message_id}/threads"                        threads::create_from_message     StructureWrite Message;
+    GET    "/channels/{channel_id}/threads/archived/public"                              threads::archived_public         Read;
+    GET    "/channels/{channel_id}/threads/archived/private"                             threads::archived_private        Read;
+    GET    "/channels/{channel_id}/users/@me/threads/archived/private"                   threads::archived_own            Read;
+    GET    "/channels/{channel_id}/thread-members"                                       threads::list_members            Read;
+    GET    "/channels/{channel_id}/thread-members/{user_id}"                             threads::read_member             Read;
+    PUT    "/channels/{channel_id}/thread-members/{user_id}"                             threads::add_member              StructureWrite;
+    DELETE "/channels/{channel_id}/thread-members/{user_id}"                             threads::remove_member           StructureWrite;
+    GET    "/channels/{channel_id}/invites"                                              invites::of_channel              Read;
+    POST   "/channels/{channel_id}/invites"                                              invites::create                  StructureWrite Channel;
+    GET    "/channels/{channel_id}/webhooks"                                             webhooks::of_channel             Read;
+    POST   "/channels/{channel_id}/webhooks"                                             webhooks::create                 StructureWrite Channel;
+    PUT    "/channels/{channel_id}/recipients/{user_id}"                                 directs::add_recipient           StructureWrite;
+    DELETE "/channels/{channel_id}/recipients/{user_id}"                                 directs::remove_recipient        StructureWrite;
+    GET    "/channels/{channel_id}/pins"                                                 pins::list                       Read;
+    PUT    "/channels/{channel_id}/pins/{message_id}"                                    pins::add                        StructureWrite;
+    DELETE "/channels/{channel_id}/pins/{message_id}"                                    pins::remove                     StructureWrite;
+    GET    "/channels/{channel_id}/messages/pins"                                        pins::page                       Read;
+    PUT    "/channels/{channel_id}/messages/pins/{message_id}"                           pins::add                        StructureWrite;
+    DELETE "/channels/{channel_id}/messages/pins/{message_id}"                           pins::remove                     StructureWrite;
+    GET    "/channels/{channel_id}/messages"                                             messages::list                   History;
+    POST   "/channels/{channel_id}/messages"                                             messages::create                 MessageCreate  Channel;
+    POST   "/channels/{channel_id}/messages/bulk-delete"                                 messages::bulk_delete            BulkDelete     Channel;
+    GET    "/channels/{channel_id}/messages/{message_id}"                                messages::read                   Read;
+    PATCH  "/channels/{channel_id}/messages/{message_id}"                                messages::edit                   MessageEdit    Message;
+    DELETE "/channels/{channel_id}/messages/{message_id}"                                messages::delete                 MessageDelete;
+    DELETE "/channels/{channel_id}/messages/{message_id}/reactions"                      reactions::clear                 Reaction;
+    GET    "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}"              reactions::users                 History;
+    DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}"              reactions::clear_emoji           Reaction;
+    PUT    "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::add                   Reaction;
+    DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::remove_own            Reaction;
+    DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}"    reactions::remove                Reaction;
+
+    // Guilds.
+    POST   "/guilds"                                                                     guilds::create                   GuildCreate    Caller;
+    GET    "/guilds/{guild_id}"                                                          guilds::read                     Read;
+    PATCH  "/guilds/{guild_id}"                                                          guilds::update                   StructureWrite Guild;
+    DELETE "/guilds/{guild_id}"                                                          guilds::delete                   StructureWrite;
+    GET    "/guilds/{guild_id}/channels"                                                 channels::list                   Read;
+    POST   "/guilds/{guild_id}/channels"                                                 channels::create                 StructureWrite Guild;
+    PATCH  "/guilds/{guild_id}/channels"                                                 channels::move_all               StructureWrite Guild;
+    GET    "/guilds/{guild_id}/threads/active"                                           threads::active                  Read;
+    GET    "/guilds/{guild_id}/roles"                                                    roles::list                      Read;
+    POST   "/guilds/{guild_id}/roles"                                                    roles::create                    StructureWrite Guild;
+    PATCH  "/guilds/{guild_id}/roles"                                                    roles::move_all                  StructureWrite Guild;
+    GET    "/guilds/{guild_id}/roles/member-counts"                                      small::role_member_counts        Read;
+    GET    "/guilds/{guild_id}/regions"                                                  small::guild_voice_regions       Read;
+    GET    "/guilds/{guild_id}/integrations"                                             small::integrations              Read;
+    GET    "/guilds/{guild_id}/roles/{role_id}"                                          roles::read                      Read;
+    PATCH  "/guilds/{guild_id}/roles/{role_id}"                                          roles::update                    StructureWrite Object;
+    DELETE "/guilds/{guild_id}/roles/{role_id}"                                          roles::delete                    StructureWrite;
+    GET    "/guilds/{guild_id}/members"                                                  members::list                    MemberList;
+    GET    "/guilds/{guild_id}/members/search"                                           members::search                  MemberSearch;
+    PATCH  "/guilds/{guild_id}/members/@me"                                              members::update_own              MemberWrite    Guild;
+    GET    "/guilds/{guild_id}/members/{user_id}"                                        members::read                    Read;
+    PUT    "/guilds/{guild_id}/members/{user_id}"                                        bans::join                       MemberWrite    Guild;
+    PATCH  "/guilds/{guild_id}/members/{user_id}"                                        members::update                  MemberWrite    Member;
+    DELETE "/guilds/{guild_id}/members/{user_id}"                                        members::remove                  MemberWrite;
+    GET    "/guilds/{guild_id}/emojis"                                                   emojis::list                     Read;
+    POST   "/guilds/{guild_id}/emojis"                                                   emojis::create                   StructureWrite Guild;
+    GET    "/guilds/{guild_id}/emojis/{emoji_id}"                                        emojis::read                     Read;
+    PATCH  "/guilds/{guild_id}/emojis/{emoji_id}"                                        emojis::update                   StructureWrite Object;
+    DELETE "/guilds/{guild_id}/emojis/{emoji_id}"                                        emojis::delete                   StructureWrite;
+    GET    "/guilds/{guild_id}/stickers"                                                 stickers::list                   Read;
+    POST   "/guilds/{guild_id}/stickers"                                                 stickers::create                 StructureWrite Guild;
+    GET    "/guilds/{guild_id}/stickers/{sticker_id}"                                    stickers::read                   Read;
+    PATCH  "/guilds/{guild_id}/stickers/{sticker_id}"                                    stickers::update                 StructureWrite Object;
+    DELETE "/guilds/{guild_id}/stickers/{sticker_id}"                                    stickers::delete                 StructureWrite;
+    GET    "/guilds/{guild_id}/scheduled-events"                                         scheduled_events::list           Read;
+    POST   "/guilds/{guild_id}/scheduled-events"                                         scheduled_events::create         StructureWrite Guild;
+    GET    "/guilds/{guild_id}/scheduled-events/{event_id}"                              scheduled_events::read           Read;
+    PATCH  "/guilds/{guild_id}/scheduled-events/{event_id}"                              scheduled_events::update         StructureWrite Object;
+    DELETE "/guilds/{guild_id}/scheduled-events/{event_id}"                              scheduled_events::delete         StructureWrite;
+    GET    "/guilds/{guild_id}/scheduled-events/{event_id}/users"                        scheduled_events::list_followers Read;
+    PUT    "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me"                    scheduled_events::follow         StructureWrite;
+    DELETE "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me"                    scheduled_events::unfollow       StructureWrite;
+    GET    "/guilds/{guild_id}/voice-states/{user_id}"                                   voice_states::read               Read;
+    PATCH  "/guilds/{guild_id}/voice-states/{user_id}"                                   voice_states::update             MemberWrite    Member;
+    GET    "/guilds/{guild_id}/audit-logs"                                               guilds::audit_log                Read;
+    GET    "/guilds/{guild_id}/bans"                                                     bans::list                       Read;
+    GET    "/guilds/{guild_id}/bans/{user_id}"                                           bans::read                       Read;
+    PUT    "/guilds/{guild_id}/bans/{user_id}"                                           bans::put                        MemberWrite    Guild;
+    DELETE "/guilds/{guild_id}/bans/{user_id}"                                           bans::remove                     MemberWrite;
+    POST   "/guilds/{guild_id}/bulk-ban"                                                 bans::bulk                       StructureWrite Guild;
+    GET    "/guilds/{guild_id}/prune"                                                    bans::count_prune                Read;
+    POST   "/guilds/{guild_id}/prune"                                                    bans::prune                      StructureWrite Guild;
+    GET    "/guilds/{guild_id}/invites"                                                  invites::of_guild                Read;
+    GET    "/guilds/{guild_id}/webhooks"                                                 webhooks::of_guild               Read;
+    PUT    "/guilds/{guild_id}/members/{user_id}/roles/{role_id}"                        members::add_role                MemberWrite;
+    DELETE "/guilds/{guild_id}/members/{user_id}/roles/{role_id}"                        members::remove_role             MemberWrite;
+
+    // Accounts and applications.
+    GET    "/gateway"                                                                    bootstrap::gateway               Anonymous;
+    POST   "/attachments/refresh-urls"                                                   attachments::refresh_urls        Write          Caller;
+    GET    "/voice/regions"                                                              small::voice_regions             Read;
+    GET    "/sticker-packs"                                                              small::sticker_packs             Read;
+    GET    "/soundboard-default-sounds"                                                  small::default_sounds            Read;
+    GET    "/gateway/bot"                                                                bootstrap::gateway_bot           GatewayBot;
+    GET    "/users/@me"                                                                  bootstrap::own_user              Read;
+    PATCH  "/users/@me"                                                                  bootstrap::update_own_user       Write          Caller;
+    GET    "/users/@me/sessions/{session_id}/stream"                                     bootstrap::own_stream            Read;
+    GET    "/users/@me/settings-proto/{kind}"                                            settings_proto::read             Read;
+    PATCH  "/users/@me/settings-proto/{kind}"                                            settings_proto::update           Write          Caller;
+    GET    "/users/@me/channels"                                                         directs::list                    Read;
+    POST   "/users/@me/channels"                                                         directs::open                    Write          Caller;
+    GET    "/users/@me/guilds"                                                           guilds::list_own                 GuildList;
+    DELETE "/users/@me/guilds/{guild_id}"                                                members::leave                   Write;
+    GET    "/users/@me/guilds/{guild_id}/member"                                         members::read_own                Read;
+    GET    "/users/{user_id}"                                                            bootstrap::user                  Read;
+    GET    "/applications/@me"                                                           bootstrap::application           Read;
+    GET    "/oauth2/applications/@me"                                                    bootstrap::application           Read;
+    GET    "/applications/{application_id}/commands"                                     commands::list                   Commands;
+    PUT    "/applications/{application_id}/commands"                                     commands::replace                Commands       Caller;
+    POST   "/applications/{application_id}/commands"                                     commands::create                 Commands       Caller;
+    GET    "/applications/{application_id}/commands/{command_id}"                        commands::read                   Commands;
+    PATCH  "/applications/{application_id}/commands/{command_id}"                        commands::update                 Commands       Caller;
+    DELETE "/applications/{application_id}/commands/{command_id}"                        commands::delete                 Commands;
+    GET    "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::list                   Commands;
+    PUT    "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::replace                Commands       Guild;
+    POST   "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::create                 Commands       Guild;
+    GET    "/applications/{application_id}/guilds/{guild_id}/commands/permissions"       commands::list_permissions       Commands;
+    GET    "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::read                   Commands;
+    PATCH  "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::update                 Commands       Guild;
+    DELETE "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::delete                 Commands;
+
+    // Stages, invites and webhooks.
+    POST   "/stage-instances"                                                            stages::create                   Write          Caller;
+    GET    "/stage-instances/{channel_id}"                                               stages::read                     Read;
+    PATCH  "/stage-instances/{channel_id}"                                               stages::update                   Write          Channel;
+    DELETE "/stage-instances/{channel_id}"                                               stages::delete                   Write;
+    GET    "/invites/{code}"                                                             invites::read                    Read;
+    POST   "/invites/{code}"                                                             invites::accept                  Write;
+    DELETE "/invites/{code}"                                                             invites::delete                  Write;
+    GET    "/webhooks/{webhook_id}"                                                      webhooks::read                   Read;
+    PATCH  "/webhooks/{webhook_id}"                                                      webhooks::update                 Write          Webhook;
+    DELETE "/webhooks/{webhook_id}"                                                      webhooks::delete                 Write;
+    GET    "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::read_by_token          Webhook;
+    PATCH  "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::update_by_token        Webhook        Webhook;
+    DELETE "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::delete_by_token        Webhook;
+    POST   "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::execute                Webhook        Webhook;
+    GET    "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::read_message           Webhook;
+    PATCH  "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::edit_message           Webhook        Webhook;
+    DELETE "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::delete_message         Webhook;
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_fit_their_template() {
+        let check = |template: &str, path: &str, expected: bool| assert_eq!(fits(template, path), expected, "{path}");
+        check("/guilds/{guild_id}/messages/search", "/guilds/1/messages/search", true);
+        check("/guilds/{guild_id}/messages/search", "/guilds//messages/search", false);
+        check("/guilds/{guild_id}/messages/search", "/guilds/1/messages/search/more", false);
+        check("/users/@me", "/users/@me", true);
+        check("/users/@me", "/users/1", false);
+        check("/users/{user_id}", "/users/@me", true);
+        check("/users/@me", "", false);
+    }
+
+    #[test]
+    fn only_routes_that_change_something_are_exempt_from_the_matrix() {
+        for route in ROUTES {
+            assert!(route.no_matrix.is_none_or(|why| route.is_change() && !why.is_empty()), "{route:?}");
+        }
+    }
+}
