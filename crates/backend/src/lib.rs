@@ -45,6 +45,7 @@ mod publish;
 mod retention;
 mod roles;
 mod roles_bulk;
+mod routes;
 mod session_events;
 mod session_sources;
 mod sessions;
@@ -66,6 +67,7 @@ pub use lab::{Lab, LabFault, NoLab, RecordingBody, RecordingPlan};
 pub use lab_dark::{DarkArm, DarkBody, DarkPlan, DarkSum, DarkType};
 pub use lab_dictionaries::DictionaryBody;
 pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
+pub use routes::{V1Route, v1_routes};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
@@ -90,7 +92,6 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// Limits of the backend API. Backends are few and trusted: the limits keep a mistake from becoming an outage.
 #[derive(Clone, Debug)]
@@ -274,7 +275,7 @@ pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
 }
 
 fn v1_router(v1: &Arc<V1>) -> Router {
-    let (router, document) = routes().split_for_parts();
+    let (router, document) = routes::router().split_for_parts();
     let document = Arc::new(Document::new(openapi::text(document)));
     let document = move |request_headers: HeaderMap| {
         let answer = document.answer(&request_headers);
@@ -300,73 +301,7 @@ async fn detach(mut request: Request, next: Next) -> Response {
 /// The document that describes the API, as JSON.
 #[must_use]
 pub fn v1_document() -> String {
-    openapi::text(routes().split_for_parts().1)
-}
-
-fn routes() -> OpenApiRouter<Arc<V1>> {
-    OpenApiRouter::with_openapi(openapi::base())
-        .routes(routes!(keys::list, keys::create))
-        .routes(routes!(keys::revoke))
-        .routes(routes!(audit::list))
-        .routes(routes!(guilds::list))
-        .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
-        .routes(routes!(retention::read_of_guild, retention::put_of_guild, retention::delete_of_guild))
-        .routes(routes!(retention::read_of_channel, retention::put_of_channel, retention::delete_of_channel))
-        .routes(routes!(channels::list))
-        .routes(routes!(channels::read, channels::put, channels::update, channels::delete))
-        .routes(routes!(roles::list, roles_bulk::put_roles))
-        .routes(routes!(roles_bulk::put_members, roles_bulk::change_members))
-        .routes(routes!(roles_bulk::put_of_members))
-        .routes(routes!(roles::read, roles::put, roles::update, roles::delete))
-        .routes(routes!(members::list))
-        .routes(routes!(members::read, members::put, members::update, members::delete))
-        .routes(routes!(import::import))
-        .routes(routes!(users::read, users::put, users::update, users::delete))
-        .routes(routes!(users::list))
-        .routes(routes!(users::guilds))
-        .routes(routes!(directs::create))
-        .routes(routes!(jobs::list))
-        .routes(routes!(jobs::read))
-        .routes(routes!(publish::publish))
-        .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
-        .routes(routes!(tokens::revoke_one))
-        .routes(routes!(tokens::revoke))
-        .routes(routes!(tokens::inspect))
-        .routes(routes!(sessions::list))
-        .routes(routes!(session_events::follow))
-        .routes(routes!(sessions::read, sessions::close))
-        .routes(routes!(node::state))
-        .routes(routes!(node::overview))
-        .routes(routes!(node::bandwidth))
-        .routes(routes!(node::guilds))
-        .routes(routes!(node::guild))
-        .routes(routes!(node::sessions))
-        .routes(routes!(node::session))
-        .routes(routes!(node::callers))
-        .routes(routes!(node::files))
-        .routes(routes!(node::compression))
-        .routes(routes!(node::operations))
-        .routes(routes!(node::history))
-        .routes(routes!(node::live))
-        .routes(routes!(node::reload))
-        .routes(routes!(node::drain))
-        .routes(routes!(lab::list, lab::start))
-        .routes(routes!(lab::read, lab::stop))
-        .routes(routes!(lab::frames))
-        .routes(routes!(experiments::list, experiments::create))
-        .routes(routes!(experiments::read, experiments::update, experiments::remove))
-        .routes(routes!(experiments::stop))
-        .routes(routes!(experiments::report))
-        .routes(routes!(lab_dark::read, lab_dark::start, lab_dark::stop))
-        .routes(routes!(lab_dictionaries::list, lab_dictionaries::stage))
-        .routes(routes!(lab_dictionaries::remove))
-        .routes(routes!(lab_dictionaries::serve))
-        .routes(routes!(lab_dictionaries::withdraw))
-        .routes(routes!(cluster::state))
-        .routes(routes!(cluster::owner))
-        .routes(routes!(cluster::drain))
-        .routes(routes!(cluster::moves))
-        .routes(routes!(cluster::move_guild))
+    openapi::text(routes::router().split_for_parts().1)
 }
 
 /// Status of the answer to a PUT.

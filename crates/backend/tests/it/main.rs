@@ -6,6 +6,7 @@ mod disk_full;
 mod external_ids;
 mod import;
 mod roles_bulk;
+mod routes;
 #[expect(dead_code, reason = "the tests of REST use all of it")]
 #[path = "../../../rest/tests/it/support.rs"]
 mod support;
