@@ -13,6 +13,7 @@
 use crate::{
     command::{Actor, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -58,19 +59,9 @@ pub struct AuditQuery {
 pub(crate) struct AuditLog {
     entries: BTreeMap<Id<()>, Arc<AuditEntry>>,
     of_members: BTreeSet<Id<()>>,
-    /// Reason of the actor of the current command.
-    reason: Option<Arc<str>>,
 }
 
 impl AuditLog {
-    pub fn reason(&self) -> Option<Arc<str>> {
-        self.reason.clone()
-    }
-
-    pub fn set_reason(&mut self, reason: Option<Arc<str>>) {
-        self.reason = reason;
-    }
-
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -282,18 +273,18 @@ impl NewEntry {
 
 impl Guild {
     /// Writes an entry for what an account did. Nothing of what the system does, and nothing without a change.
-    pub(crate) fn log(&mut self, now: Now, actor: Actor, new: NewEntry) {
-        let Actor::User(user_id) = actor else { return };
+    pub(crate) fn log(&mut self, turn: Turn<'_>, new: NewEntry) {
+        let Actor::User(user_id) = turn.actor else { return };
         if self.limits.audit_entries_max == 0 || self.is_direct() || self.is_deleted {
             return;
         }
         let NewEntry { action, target_id, changes, options } = new;
-        let reason = self.audit.reason.as_ref().map(|reason| reason.to_string());
-        if action == AuditAction::MessageDelete && self.counts_as_one(now, user_id, target_id, &options, &reason) {
+        let reason = turn.reason.map(|reason| reason.to_string());
+        if action == AuditAction::MessageDelete && self.counts_as_one(turn.now, user_id, target_id, &options, &reason) {
             return;
         }
-        self.sweep_audit_log(now.unix, action.is_of_members());
-        let id = self.next_id(now);
+        self.sweep_audit_log(turn.now.unix, action.is_of_members());
+        let id = self.next_id(turn.now);
         let entry = Arc::new(AuditEntry { id, action, user_id, target_id, changes, options, reason });
         self.audit.insert(entry.clone());
         self.put_resource(GuildResource::AuditEntry(entry.clone()));
@@ -351,7 +342,7 @@ impl Guild {
     }
 
     /// Overwrites that were added, changed or removed.
-    pub(crate) fn log_overwrites(&mut self, now: Now, actor: Actor, before: &Channel, after: &Channel) {
+    pub(crate) fn log_overwrites(&mut self, turn: Turn<'_>, before: &Channel, after: &Channel) {
         let find = |of: &Channel, target: OverwriteKind| of.overwrites.iter().find(|o| o.target == target).copied();
         let targets: BTreeSet<(u8, u64)> =
             before.overwrites.iter().chain(&after.overwrites).map(|overwrite| key_of(overwrite.target)).collect();
@@ -373,12 +364,12 @@ impl Guild {
             logged += 1;
             let name = self.structure.roles.get(&RoleId::new(id)).filter(|_| kind == 0).map(|role| role.name.clone());
             let new = new.option("id", id).option("type", kind);
-            self.log(now, actor, if let Some(name) = name { new.option("role_name", name) } else { new });
+            self.log(turn, if let Some(name) = name { new.option("role_name", name) } else { new });
         }
     }
 
     /// A member whose roles were changed.
-    pub(crate) fn log_roles(&mut self, now: Now, actor: Actor, before: &Member, after: &Member) {
+    pub(crate) fn log_roles(&mut self, turn: Turn<'_>, before: &Member, after: &Member) {
         let named = |ids: Vec<RoleId>| {
             let role = |id: RoleId| json!({"id": id, "name": self.structure.roles.get(&id).map(|role| &role.name)});
             (!ids.is_empty()).then(|| Value::Array(ids.into_iter().map(role).collect()))
@@ -396,17 +387,12 @@ impl Guild {
             .collect();
         if !changes.is_empty() {
             let new = NewEntry { changes, ..NewEntry::new(AuditAction::MemberRoleUpdate, after.user.id) };
-            self.log(now, actor, new);
+            self.log(turn, new);
         }
     }
 
-    pub(crate) fn list_audit_log(
-        &self,
-        now: Now,
-        actor: Actor,
-        query: &AuditQuery,
-    ) -> CommandResult<Vec<Arc<AuditEntry>>> {
-        self.in_guild(now, actor)?.need(Permissions::VIEW_AUDIT_LOG)?;
+    pub(crate) fn list_audit_log(&self, turn: Turn<'_>, query: &AuditQuery) -> CommandResult<Vec<Arc<AuditEntry>>> {
+        self.in_guild(turn)?.need(Permissions::VIEW_AUDIT_LOG)?;
         if query.limit == 0 {
             return Err(Refusal::InvalidForm("limit").into());
         }
@@ -415,7 +401,7 @@ impl Guild {
                 && query.action.is_none_or(|action| entry.action == action)
                 && query.target_id.is_none_or(|target_id| entry.target_id == Some(target_id))
                 && query.before.is_none_or(|before| entry.id < before)
-                && !is_over(now.unix, entry.id)
+                && !is_over(turn.now.unix, entry.id)
         };
         let entries = self.audit.entries.values();
         let found: Vec<_> = match query.after {

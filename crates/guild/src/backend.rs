@@ -12,10 +12,11 @@
 
 use crate::{
     channels::is_creatable,
-    command::{Actor, GuildReply, PublishReply, Refusal, Upserted, request::dispatch},
+    command::{GuildReply, PublishReply, Refusal, Upserted, request::dispatch},
     machine::{CommandResult, Guild},
     publications::PublicationId,
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
 use guildhall_model::{
@@ -185,16 +186,16 @@ fn is_still<T: PartialEq>(expected: &Expected<T>, current: Option<&Arc<T>>) -> R
 }
 
 impl Guild {
-    pub(crate) fn run_backend(&mut self, now: Now, actor: Actor, command: &BackendCommand) -> CommandResult {
-        self.in_guild(now, actor)?.need_system()?;
+    pub(crate) fn run_backend(&mut self, turn: Turn<'_>, command: &BackendCommand) -> CommandResult {
+        self.in_guild(turn)?.need_system()?;
         dispatch!(command, BackendCommand, {
             PutGuild(fields, expected) => {
                 is_still(expected, Some(&self.structure.guild))?;
-                self.put_whole_guild(now, actor, fields)
+                self.put_whole_guild(turn, fields)
             },
             PutRole(role, expected) => {
                 is_still(expected, self.structure.roles.get(&role.id))?;
-                self.put_whole_role(now, role)
+                self.put_whole_role(turn.now, role)
             },
             PutChannel(channel, expected) => {
                 // What changes with every message is not looked at.
@@ -202,29 +203,29 @@ impl Guild {
                 let expected = expected.as_deref().map(|channel| Arc::new(plain(channel)));
                 let current = self.structure.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
                 is_still(&expected, current.as_ref())?;
-                self.put_whole_channel(now, channel)
+                self.put_whole_channel(turn.now, channel)
             },
             PutMember(new, expected) => {
                 is_still(expected, self.member(new.user.id).as_ref())?;
                 if !new.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }
-                let put = self.put_whole_member(now, new, JoinAudience::AllMembers);
+                let put = self.put_whole_member(turn.now, new, JoinAudience::AllMembers);
                 Ok(Upserted { value: self.need_member(new.user.id)?, is_new: matches!(put, Put::Added) })
             },
-            RefreshUser(user) => Ok(self.refresh_user(now, user)),
-            ImportMembers { members, audience } => self.import_members(now, members, *audience),
-            CompareMembers(members) => self.compare_members(now, members),
-            RemoveMembers(user_ids) => self.remove_members(now, user_ids),
-            ChangeRoles(changes) => self.change_roles(now, changes),
-            PutRoles(roles) => self.put_roles(now, roles),
-            ReassignMessages { channel_id, ids, to } => self.reassign_messages(now, actor, *channel_id, ids, to),
-            Publish { rule, event, id } => self.publish_of_backend(now, rule, event, *id),
+            RefreshUser(user) => Ok(self.refresh_user(turn.now, user)),
+            ImportMembers { members, audience } => self.import_members(turn.now, members, *audience),
+            CompareMembers(members) => self.compare_members(turn.now, members),
+            RemoveMembers(user_ids) => self.remove_members(turn.now, user_ids),
+            ChangeRoles(changes) => self.change_roles(turn.now, changes),
+            PutRoles(roles) => self.put_roles(turn.now, roles),
+            ReassignMessages { channel_id, ids, to } => self.reassign_messages(turn, *channel_id, ids, to),
+            Publish { rule, event, id } => self.publish_of_backend(turn.now, rule, event, *id),
             ;
         })
     }
 
-    fn put_whole_guild(&mut self, now: Now, actor: Actor, fields: &GuildFields) -> CommandResult<Box<GuildReply>> {
+    fn put_whole_guild(&mut self, turn: Turn<'_>, fields: &GuildFields) -> CommandResult<Box<GuildReply>> {
         let fields = GuildFields { id: self.structure.id(), ..fields.clone() };
         if self.member(fields.owner_id).is_none() {
             return Err(Refusal::InvalidForm("owner_id").into());
@@ -239,9 +240,9 @@ impl Guild {
             }
         }
         if fields != *self.structure.guild {
-            self.put_fields(now, fields);
+            self.put_fields(turn.now, fields);
         }
-        self.read_guild(now, actor)
+        self.read_guild(turn)
     }
 
     fn put_whole_role(&mut self, now: Now, role: &Role) -> CommandResult<Upserted<Arc<Role>>> {
@@ -452,8 +453,7 @@ impl Guild {
 
     fn reassign_messages(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         ids: &[MessageId],
         to: &Arc<User>,
@@ -461,7 +461,7 @@ impl Guild {
         if ids.len() > REASSIGNED_MAX {
             return Err(Refusal::InvalidForm("messages").into());
         }
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(message) = self.find_message((channel_id, *id))?.map(|found| found.message.clone()) else {
@@ -480,7 +480,14 @@ impl Guild {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.messages.change(key, version, |cached| cached.message = message.clone());
-            self.publish_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
+            self.publish_message(
+                turn.now,
+                EventName::MessageUpdate,
+                &context,
+                message,
+                referenced,
+                ReplicaUpdate::None,
+            );
         }
         Ok(count)
     }

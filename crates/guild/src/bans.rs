@@ -11,8 +11,9 @@
 use crate::{
     audit::NewEntry,
     check::GuildContext,
-    command::{Actor, Join, NewBan, Page, Refusal},
+    command::{Join, NewBan, Page, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -25,8 +26,8 @@ use std::sync::Arc;
 const READERS: Permissions = Permissions(Permissions::BAN_MEMBERS.0 | Permissions::VIEW_AUDIT_LOG.0);
 
 impl Guild {
-    pub(crate) fn ban(&mut self, now: Now, actor: Actor, new: &NewBan) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn ban(&mut self, turn: Turn<'_>, new: &NewBan) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::BAN_MEMBERS)?;
         let user_id = new.user.id;
         if guild_context.is(user_id) || user_id == self.structure.guild.owner_id {
@@ -45,24 +46,24 @@ impl Guild {
         // No refusals after this point.
 
         if let Some(member) = member {
-            self.take_out(now, &member);
+            self.take_out(turn.now, &member);
         }
         let ban = Arc::new(Ban { user: new.user.clone(), reason: new.reason.clone() });
         self.resources.bans.insert(user_id, ban.clone());
         self.put_resource(GuildResource::Ban(ban));
         let resource = ResourcePayload::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
         self.publish_ban(EventName::GuildBanAdd, resource);
-        self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
+        self.log(turn, NewEntry::new(AuditAction::MemberBanAdd, user_id));
         Ok(())
     }
 
-    pub(crate) fn unban(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<()> {
-        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+    pub(crate) fn unban(&mut self, turn: Turn<'_>, user_id: UserId) -> CommandResult<()> {
+        self.in_guild(turn)?.need(Permissions::BAN_MEMBERS)?;
         let ban = self.resources.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
         self.delete_resource(ResourceKey::whole(ResourceKind::Ban, user_id.get()));
         let resource = ResourcePayload::Ban { user: ban.user.clone(), delete_message_s: None };
         self.publish_ban(EventName::GuildBanRemove, resource);
-        self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
+        self.log(turn, NewEntry::new(AuditAction::MemberBanRemove, user_id));
         Ok(())
     }
 
@@ -79,15 +80,15 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Vec<Arc<Ban>>> {
-        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+    pub(crate) fn read_ban(&self, turn: Turn<'_>, user_id: UserId) -> CommandResult<Vec<Arc<Ban>>> {
+        self.in_guild(turn)?.need(Permissions::BAN_MEMBERS)?;
         let ban = self.resources.bans.get(&user_id).cloned().ok_or(Refusal::UnknownBan)?;
         Ok(vec![ban])
     }
 
     /// Sorted by user id, ascending. Costs time proportional to the page.
-    pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult<Vec<Arc<Ban>>> {
-        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+    pub(crate) fn list_bans(&self, turn: Turn<'_>, page: Page<UserId>) -> CommandResult<Vec<Arc<Ban>>> {
+        self.in_guild(turn)?.need(Permissions::BAN_MEMBERS)?;
         let bans = &self.resources.bans;
         let found = match page {
             Page::Before(before, limit) => {
@@ -108,17 +109,17 @@ impl Guild {
     }
 
     /// Adds an account that agreed, on behalf of a member who may invite. An existing member stays unchanged.
-    pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult<Option<Arc<Member>>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn join(&mut self, turn: Turn<'_>, join: &Join) -> CommandResult<Option<Arc<Member>>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::CREATE_INSTANT_INVITE)?;
         if self.member(join.user.id).is_some() {
             return Ok(None);
         }
         self.need_not_banned(join.user.id)?;
-        let member = self.new_member(now, &guild_context, join)?;
-        let member = self.let_in(now, member);
+        let member = self.new_member(turn.now, &guild_context, join)?;
+        let member = self.let_in(turn.now, member);
         if join.user.bot {
-            self.log(now, actor, NewEntry::new(AuditAction::BotAdd, join.user.id));
+            self.log(turn, NewEntry::new(AuditAction::BotAdd, join.user.id));
         }
         Ok(Some(member))
     }

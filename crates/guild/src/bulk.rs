@@ -17,6 +17,7 @@ use crate::{
     job::{JobId, Matches, MemberFilter, Work},
     job_queue::Waiter,
     machine::{CommandResult, Guild, Stop},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{GuildStructure, MemberTable};
 use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
@@ -64,8 +65,8 @@ impl Bulk {
 }
 
 impl Guild {
-    pub(crate) fn prune(&mut self, now: Now, actor: Actor, prune: &Prune) -> CommandResult<u64> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn prune(&mut self, turn: Turn<'_>, prune: &Prune) -> CommandResult<u64> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::KICK_MEMBERS)?;
         for role_id in &prune.roles {
             guild_context.need_above(Rank::of(&*self.need_role(*role_id)?))?;
@@ -78,31 +79,31 @@ impl Guild {
             none_of: own.into_iter().chain([self.structure.guild.owner_id]).collect(),
             ..MemberFilter::default()
         };
-        let days = now.unix.0.saturating_sub(prune.joined_before.0).max(0) / 86_400_000;
-        self.begin_bulk(actor, Change::Remove, filter, prune.counts_only, days)
+        let days = turn.now.unix.0.saturating_sub(prune.joined_before.0).max(0) / 86_400_000;
+        self.begin_bulk(turn, Change::Remove, filter, prune.counts_only, days)
     }
 
-    pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult<u64> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn bulk_role(&mut self, turn: Turn<'_>, bulk: &BulkRole) -> CommandResult<u64> {
+        let guild_context = self.in_guild(turn)?;
         let named = bulk.filter.roles.iter().chain(bulk.filter.no_roles_but.iter().flatten());
         for role_id in named.chain([&bulk.role_id]) {
             self.need_role(*role_id)?;
         }
         guild_context.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&guild_context, bulk.role_id)?;
-        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.action), bulk.filter.clone(), false, 0)
+        self.begin_bulk(turn, Change::Role(bulk.role_id, bulk.action), bulk.filter.clone(), false, 0)
     }
 
     fn begin_bulk(
         &mut self,
-        actor: Actor,
+        turn: Turn<'_>,
         change: Change,
         filter: MemberFilter,
         counts_only: bool,
         days: i64,
     ) -> CommandResult<u64> {
         self.need_room_for_slow_command()?;
-        let reason = self.audit.reason();
+        let (actor, reason) = (turn.actor, turn.reason.cloned());
         self.answer_later(actor, |command| {
             Waiter::Bulk(Box::new(Bulk {
                 command,
@@ -165,7 +166,7 @@ impl Guild {
     /// Changes a member if U1 still holds; false if not, or if there was nothing to change. A refusal means that the
     /// actor lost the permission for the whole change.
     fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
-        let guild_context = self.in_guild(now, bulk.actor)?;
+        let guild_context = self.in_guild(Turn::new(now, bulk.actor))?;
         match bulk.change {
             Change::Remove => guild_context.need(Permissions::KICK_MEMBERS)?,
             Change::Role(role_id, _) => {
@@ -182,7 +183,7 @@ impl Guild {
             Change::Remove => may_go && self.prune_one(now, &guild_context, user_id),
             Change::Role(role_id, action) => {
                 entry.member.roles.contains(&role_id) != (action == RoleAction::Grant)
-                    && self.change_member_role(now, bulk.actor, user_id, role_id, action).is_ok()
+                    && self.change_member_role(Turn::new(now, bulk.actor), user_id, role_id, action).is_ok()
             }
         })
     }
@@ -202,22 +203,23 @@ impl Guild {
         let Change::Remove = bulk.change else { return };
         if bulk.done_count > 0 {
             let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", bulk.days);
-            self.audit.set_reason(bulk.reason.clone());
-            self.log(now, bulk.actor, entry.option("members_removed", bulk.done_count));
-            self.audit.set_reason(None);
+            let turn = Turn { now, actor: bulk.actor, reason: bulk.reason.as_ref() };
+            self.log(turn, entry.option("members_removed", bulk.done_count));
         }
     }
 
     /// `DeleteChannel` for a channel with more users than can leave at once. Joins are refused in the meantime.
     pub(crate) fn delete_crowded_channel(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
     ) -> CommandResult<ChannelReply> {
         self.need_room_for_slow_command()?;
         let command = self.queue.next_id();
-        self.begin_background_task(now, BackgroundTask::CloseChannel(ClosingChannel { command, channel_id, actor }));
+        self.begin_background_task(
+            turn.now,
+            BackgroundTask::CloseChannel(ClosingChannel { command, channel_id, actor: turn.actor }),
+        );
         Err(Stop::Later(command))
     }
 
@@ -230,8 +232,8 @@ impl Guild {
     /// Disconnects one slice of users. Deletes the channel and returns none when it is empty.
     pub(crate) fn close_channel(&mut self, now: Now, closing: ClosingChannel) -> Option<ClosingChannel> {
         let ClosingChannel { command, channel_id, actor } = closing;
-        let may =
-            self.in_channel(now, actor, channel_id).and_then(|context| context.need(Permissions::MANAGE_CHANNELS));
+        let turn = Turn::new(now, actor);
+        let may = self.in_channel(turn, channel_id).and_then(|context| context.need(Permissions::MANAGE_CHANNELS));
         if let Err(refusal) = may {
             self.refuse(command, refusal);
             return None;
@@ -240,7 +242,7 @@ impl Guild {
         if self.voice.count_in(channel_id) > 0 {
             return Some(closing);
         }
-        match self.delete_channel(now, actor, channel_id) {
+        match self.delete_channel(turn, channel_id) {
             Ok(reply) => self.answer::<request::DeleteChannel>(command, Ok(reply)),
             Err(Stop::Refused(refusal)) => self.refuse(command, refusal),
             Err(Stop::Needs(..) | Stop::Later(_)) => unreachable!("the channel is empty"),

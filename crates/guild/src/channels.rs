@@ -10,9 +10,10 @@ use crate::{
     audit::{self, NewEntry},
     background::STEP_ITEMS,
     check::ChannelContext,
-    command::{Actor, ChannelPatch, ChannelReply, NewChannel, Refusal},
+    command::{ChannelPatch, ChannelReply, NewChannel, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
@@ -26,8 +27,8 @@ use std::{
 };
 
 impl Guild {
-    pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult<Arc<Channel>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn create_channel(&mut self, turn: Turn<'_>, new: &NewChannel) -> CommandResult<Arc<Channel>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_CHANNELS)?;
         if !is_creatable(new.kind) {
             return Err(Refusal::InvalidForm("type").into());
@@ -51,24 +52,23 @@ impl Guild {
             parent_id: new.parent_id,
             topic: new.topic.clone(),
             user_limit: new.user_limit,
-            ..Channel::new(self.next_id(now), self.structure.id(), new.kind, &new.name)
+            ..Channel::new(self.next_id(turn.now), self.structure.id(), new.kind, &new.name)
         });
-        self.put_channel(now, EventName::ChannelCreate, channel.clone());
+        self.put_channel(turn.now, EventName::ChannelCreate, channel.clone());
         let entry = NewEntry::new(AuditAction::ChannelCreate, channel.id);
-        self.log(now, actor, entry.made(audit::of_channel(&channel)));
+        self.log(turn, entry.made(audit::of_channel(&channel)));
         Ok(channel)
     }
 
     pub(crate) fn update_channel(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         patch: &ChannelPatch,
     ) -> CommandResult<ChannelReply> {
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.update_thread(now, actor, channel_id, patch).map(ChannelReply::Thread);
+            return self.update_thread(turn, channel_id, patch).map(ChannelReply::Thread);
         }
         context.need(Permissions::MANAGE_CHANNELS)?;
         let before = self.with_newest_message(context.channel.clone());
@@ -76,7 +76,7 @@ impl Guild {
         if let Some(overwrites) = &patch.overwrites {
             context.need(Permissions::MANAGE_ROLES)?;
             channel.overwrites =
-                self.check_overwrites(self.grantable(now, actor, &context)?, &before.overwrites, overwrites)?;
+                self.check_overwrites(self.grantable(turn, &context)?, &before.overwrites, overwrites)?;
         }
         if let Some(parent_id) = patch.parent_id {
             self.check_parent(channel.kind, parent_id)?;
@@ -110,25 +110,25 @@ impl Guild {
             channel.default_auto_archive_duration = minutes;
         }
         if channel.kind.holds_posts() {
-            self.patch_forum(now, channel.forum.get_or_insert_default(), patch)?;
+            self.patch_forum(turn.now, channel.forum.get_or_insert_default(), patch)?;
         }
         if channel == *before {
             return Ok(ChannelReply::Channel(before));
         }
         let channel = Arc::new(channel);
-        self.put_channel(now, EventName::ChannelUpdate, channel.clone());
-        self.log_channel(now, actor, &before, &channel);
+        self.put_channel(turn.now, EventName::ChannelUpdate, channel.clone());
+        self.log_channel(turn, &before, &channel);
         Ok(ChannelReply::Channel(channel))
     }
 
     /// What of a channel was changed, its overwrites apart. A new position alone is not worth an entry, as upstream.
-    pub(crate) fn log_channel(&mut self, now: Now, actor: Actor, before: &Channel, after: &Channel) {
+    pub(crate) fn log_channel(&mut self, turn: Turn<'_>, before: &Channel, after: &Channel) {
         let entry = NewEntry::new(AuditAction::ChannelUpdate, after.id);
         let entry = entry.changed(audit::of_channel(before), audit::of_channel(after));
         if entry.has_changes() {
-            self.log(now, actor, entry);
+            self.log(turn, entry);
         }
-        self.log_overwrites(now, actor, before, after);
+        self.log_overwrites(turn, before, after);
     }
 
     /// Tags keep their ids; a tag with an id that the forum does not know gets a new one.
@@ -168,24 +168,19 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    pub(crate) fn delete_channel(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        channel_id: ChannelId,
-    ) -> CommandResult<ChannelReply> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    pub(crate) fn delete_channel(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<ChannelReply> {
+        let context = self.in_channel(turn, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.delete_thread(now, actor, channel_id).map(ChannelReply::Thread);
+            return self.delete_thread(turn, channel_id).map(ChannelReply::Thread);
         }
         context.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(context.channel);
         // While relays still know who can view it.
         if self.voice.count_in(channel_id) > STEP_ITEMS {
-            return self.delete_crowded_channel(now, actor, channel_id);
+            return self.delete_crowded_channel(turn, channel_id);
         }
         self.empty_voice(channel_id, STEP_ITEMS);
-        self.end_events_in(now, channel_id);
+        self.end_events_in(turn.now, channel_id);
 
         let children = self.structure.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children
@@ -196,12 +191,12 @@ impl Guild {
             .collect();
         // Its viewers are sent the end of its stage while it is still theirs to view.
         if let Ok(at) = self.stage_at(channel_id) {
-            self.end_stage(now, actor, at);
+            self.end_stage(turn, at);
         }
         self.forget_channel_threads(channel_id);
         self.write(Write::DeleteChannel(self.structure.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
-        let replica_update = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(turn.now, |structure| {
             let channels = Arc::make_mut(&mut structure.channels);
             channels.remove(&channel_id);
             channels.extend(children.clone());
@@ -214,9 +209,9 @@ impl Guild {
             let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(child));
             self.publish(event, ReplicaUpdate::None);
         }
-        self.forget_special_channel(now, channel_id);
+        self.forget_special_channel(turn.now, channel_id);
         let entry = NewEntry::new(AuditAction::ChannelDelete, channel_id);
-        self.log(now, actor, entry.gone(audit::of_channel(&channel)));
+        self.log(turn, entry.gone(audit::of_channel(&channel)));
         Ok(ChannelReply::Channel(channel))
     }
 
@@ -233,12 +228,11 @@ impl Guild {
 
     pub(crate) fn put_overwrite(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         overwrite: Overwrite,
     ) -> CommandResult<()> {
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         need_own_overwrites(&context)?;
         context.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = context.channel.overwrites.clone();
@@ -246,17 +240,16 @@ impl Guild {
             Some(before) => *before = overwrite,
             None => overwrites.push(overwrite),
         }
-        self.replace_overwrites(now, actor, &context, &overwrites)
+        self.replace_overwrites(turn, &context, &overwrites)
     }
 
     pub(crate) fn delete_overwrite(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         target: OverwriteKind,
     ) -> CommandResult<()> {
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         need_own_overwrites(&context)?;
         context.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = context.channel.overwrites.clone();
@@ -264,29 +257,28 @@ impl Guild {
         if overwrites.len() == context.channel.overwrites.len() {
             return Err(Refusal::UnknownOverwrite.into());
         }
-        self.replace_overwrites(now, actor, &context, &overwrites)
+        self.replace_overwrites(turn, &context, &overwrites)
     }
 
     fn replace_overwrites(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         context: &ChannelContext,
         overwrites: &[Overwrite],
     ) -> CommandResult<()> {
         let before = self.with_newest_message(context.channel.clone());
-        let overwrites = self.check_overwrites(self.grantable(now, actor, context)?, &before.overwrites, overwrites)?;
+        let overwrites = self.check_overwrites(self.grantable(turn, context)?, &before.overwrites, overwrites)?;
         if overwrites != before.overwrites {
             let channel = Arc::new(Channel { overwrites, ..Channel::clone(&before) });
-            self.put_channel(now, EventName::ChannelUpdate, channel.clone());
-            self.log_overwrites(now, actor, &before, &channel);
+            self.put_channel(turn.now, EventName::ChannelUpdate, channel.clone());
+            self.log_overwrites(turn, &before, &channel);
         }
         Ok(())
     }
 
     /// Permissions that an actor may grant in a channel: those that they have there or in the guild.
-    fn grantable(&self, now: Now, actor: Actor, context: &ChannelContext) -> Result<Permissions, Refusal> {
-        Ok(self.in_guild(now, actor)?.permissions | context.permissions)
+    fn grantable(&self, turn: Turn<'_>, context: &ChannelContext) -> Result<Permissions, Refusal> {
+        Ok(self.in_guild(turn)?.permissions | context.permissions)
     }
 
     /// The overwrites as they will be kept: bits in use only, of two for one target the last.

@@ -7,6 +7,7 @@
 use crate::{
     command::{Actor, Refusal},
     machine::Guild,
+    turn::Turn,
 };
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Role, RoleId, UserId};
 use guildhall_stdx::Now;
@@ -156,8 +157,8 @@ impl Guild {
         ranks.max().unwrap_or(Rank::BOTTOM)
     }
 
-    pub(crate) fn in_guild(&self, now: Now, actor: Actor) -> Result<GuildContext, Refusal> {
-        let Actor::User(user_id) = actor else {
+    pub(crate) fn in_guild(&self, turn: Turn<'_>) -> Result<GuildContext, Refusal> {
+        let Actor::User(user_id) = turn.actor else {
             return Ok(GuildContext {
                 member: None,
                 permissions: Permissions::ALL,
@@ -167,9 +168,9 @@ impl Guild {
             });
         };
         let member = self.member(user_id).ok_or(Refusal::UnknownGuild)?;
-        let permissions = self.structure.guild_permissions(self.structure.standing(&member, now.unix));
+        let permissions = self.structure.guild_permissions(self.structure.standing(&member, turn.now.unix));
         Ok(GuildContext {
-            is_silenced: self.is_silenced(now, &member, permissions),
+            is_silenced: self.is_silenced(turn.now, &member, permissions),
             permissions,
             rank: self.member_rank(&member),
             is_owner: user_id == self.structure.guild.owner_id,
@@ -186,28 +187,23 @@ impl Guild {
         self.structure.channel_permissions(self.structure.standing(member, now.unix), channel)
     }
 
-    pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<ChannelContext, Refusal> {
+    pub(crate) fn in_channel(&self, turn: Turn<'_>, channel_id: ChannelId) -> Result<ChannelContext, Refusal> {
         let Some(channel) = self.structure.channels.get(&channel_id).cloned() else {
-            return self.in_thread(now, actor, channel_id);
+            return self.in_thread(turn, channel_id);
         };
-        let Actor::User(user_id) = actor else {
+        let Actor::User(user_id) = turn.actor else {
             return Ok(ChannelContext { channel, member: None, permissions: Permissions::ALL, is_silenced: false });
         };
         let member = self.member(user_id).ok_or(Refusal::MissingAccess)?;
-        let permissions = self.permissions_in(now, &member, &channel);
-        let is_silenced = self.is_silenced(now, &member, permissions);
+        let permissions = self.permissions_in(turn.now, &member, &channel);
+        let is_silenced = self.is_silenced(turn.now, &member, permissions);
         let context = ChannelContext { channel, member: Some(member), permissions, is_silenced };
         if context.can(Permissions::VIEW_CHANNEL) { Ok(context) } else { Err(Refusal::MissingAccess) }
     }
 
     /// As `in_channel`, for its messages: the text chat of a voice channel requires CONNECT.
-    pub(crate) fn message_channel(
-        &self,
-        now: Now,
-        actor: Actor,
-        channel_id: ChannelId,
-    ) -> Result<ChannelContext, Refusal> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    pub(crate) fn message_channel(&self, turn: Turn<'_>, channel_id: ChannelId) -> Result<ChannelContext, Refusal> {
+        let context = self.in_channel(turn, channel_id)?;
         if !context.channel.kind.holds_messages() {
             return Err(Refusal::NotATextChannel);
         }

@@ -11,10 +11,11 @@
 use crate::{
     backend::BackendCommand,
     check::ChannelContext,
-    command::{Actor, ChannelPatch, ChannelReply, Command, Refusal, request::dispatch},
+    command::{ChannelPatch, ChannelReply, Command, Refusal, request::dispatch},
     limits::GuildLimits,
     machine::{CommandResult, Guild, Output, Stop},
     record::{GuildRecord, Write},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{Event, Payload, Published, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -138,17 +139,17 @@ impl Guild {
     }
 
     /// Handles a command to a direct message. `None`: it is handled as in any guild.
-    pub(crate) fn run_direct(&mut self, now: Now, actor: Actor, command: &Command) -> Option<CommandResult> {
+    pub(crate) fn run_direct(&mut self, turn: Turn<'_>, command: &Command) -> Option<CommandResult> {
         Some(dispatch!(command, Command, {
             ReadChannel(channel) => {
-                let read = self.in_channel(now, actor, *channel).and_then(|_| self.direct());
+                let read = self.in_channel(turn, *channel).and_then(|_| self.direct());
                 read.map(ChannelReply::Direct).map_err(Stop::from)
             },
             UpdateChannel(channel, patch) => {
-                self.update_group(now, actor, *channel, patch).map(ChannelReply::Direct)
+                self.update_group(turn, *channel, patch).map(ChannelReply::Direct)
             },
-            DeleteChannel(channel) => self.close_direct(now, actor, *channel).map(ChannelReply::Direct),
-            RefreshMember(user) => self.refresh_recipient(now, actor, user).map(|()| None),
+            DeleteChannel(channel) => self.close_direct(turn, *channel).map(ChannelReply::Direct),
+            RefreshMember(user) => self.refresh_recipient(turn, user).map(|()| None),
             ;
             Command::AuthorizeHistory(_)
             | Command::AuthorizeFiles(..)
@@ -163,7 +164,7 @@ impl Guild {
             | Command::RemoveReaction(..)
             | Command::StartTyping(_) => return None,
             Command::Backend(command) if matches!(**command, BackendCommand::ReassignMessages { .. }) => return None,
-            Command::Direct(command) => self.run_direct_only(now, actor, command),
+            Command::Direct(command) => self.run_direct_only(turn, command),
             Command::DeleteMessages(channel, _)
             | Command::ClearReactions(channel, ..)
             | Command::CreateThread(channel, _)
@@ -174,26 +175,26 @@ impl Guild {
             | Command::ListInvites(Some(channel))
             | Command::CreateWebhook(channel, _)
             | Command::ListWebhooks(Some(channel)) => {
-                let context = self.in_channel(now, actor, *channel);
+                let context = self.in_channel(turn, *channel);
                 Err(context.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))
             },
             _ => Err(Refusal::UnknownGuild.into()),
         }))
     }
 
-    fn run_direct_only(&mut self, now: Now, actor: Actor, command: &DirectCommand) -> CommandResult {
+    fn run_direct_only(&mut self, turn: Turn<'_>, command: &DirectCommand) -> CommandResult {
         let channel_id = self.own_channel()?.id;
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         dispatch!(command, DirectCommand, {
             Open => {
                 if let Some(member) = context.member {
-                    self.open_for(now, |user_id| user_id == member.user.id);
+                    self.open_for(turn.now, |user_id| user_id == member.user.id);
                 }
                 self.direct().map_err(Stop::from)
             },
             AddRecipient(user) => {
                 need_group(&context)?;
-                self.add_recipient(now, &context, user)
+                self.add_recipient(turn.now, &context, user)
             },
             RemoveRecipient(user_id) => {
                 need_group(&context)?;
@@ -203,7 +204,7 @@ impl Guild {
                     return Err(Refusal::MissingPermissions.into());
                 }
                 let member = self.member(*user_id).ok_or(Refusal::UnknownUser)?;
-                self.leave_group(now, &context, &member);
+                self.leave_group(turn.now, &context, &member);
                 Ok(())
             },
             ;
@@ -279,8 +280,8 @@ impl Guild {
     }
 
     /// Closes a direct message for the actor; leaves a group.
-    fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<Direct> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    fn close_direct(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<Direct> {
+        let context = self.in_channel(turn, channel_id)?;
         let direct = self.direct()?;
         let Some(member) = &context.member else {
             self.publish_own_channel(EventName::ChannelDelete, &self.recipient_ids());
@@ -288,25 +289,19 @@ impl Guild {
             return Ok(direct);
         };
         if context.channel.kind == ChannelType::GroupDm {
-            self.leave_group(now, &context, member);
+            self.leave_group(turn.now, &context, member);
             return Ok(direct);
         }
         let user_id = member.user.id;
         if direct.is_open_for(user_id) {
-            self.change_direct(now, &context.channel, |direct| direct.closed_by.push(user_id));
+            self.change_direct(turn.now, &context.channel, |direct| direct.closed_by.push(user_id));
             self.publish_own_channel(EventName::ChannelDelete, &[user_id]);
         }
         Ok(direct)
     }
 
-    fn update_group(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        channel_id: ChannelId,
-        patch: &ChannelPatch,
-    ) -> CommandResult<Direct> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    fn update_group(&mut self, turn: Turn<'_>, channel_id: ChannelId, patch: &ChannelPatch) -> CommandResult<Direct> {
+        let context = self.in_channel(turn, channel_id)?;
         need_group(&context)?;
         let before = self.with_newest_message(context.channel.clone());
         let mut channel = Channel::clone(&before);
@@ -326,10 +321,10 @@ impl Guild {
         }
         // Nothing is refused from here on.
         let name = (channel.name != before.name).then(|| channel.name.clone());
-        self.put_direct(now, channel);
+        self.put_direct(turn.now, channel);
         self.publish_own_channel(EventName::ChannelUpdate, &self.recipient_ids());
         if let (Some(member), Some(name)) = (&context.member, name) {
-            self.note(now, &context, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
+            self.note(turn.now, &context, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
         }
         Ok(self.direct()?)
     }
@@ -344,11 +339,11 @@ impl Guild {
     }
 
     /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.
-    fn refresh_recipient(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<()> {
-        self.in_guild(now, actor)?.need_system()?;
+    fn refresh_recipient(&mut self, turn: Turn<'_>, user: &Arc<User>) -> CommandResult<()> {
+        self.in_guild(turn)?.need_system()?;
         let member = self.need_member(user.id)?;
         if member.user != *user {
-            self.store_member(now, Member { user: user.clone(), ..Member::clone(&member) });
+            self.store_member(turn.now, Member { user: user.clone(), ..Member::clone(&member) });
         }
         Ok(())
     }

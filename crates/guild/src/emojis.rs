@@ -8,8 +8,9 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{Actor, EmojiPatch, NewEmoji, Refusal},
+    command::{EmojiPatch, NewEmoji, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::{AuditAction, Channel, Emoji, EmojiId, EventName, Guild as GuildFields, RoleId};
@@ -56,15 +57,15 @@ impl Guild {
         }
     }
 
-    pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult<Box<Emoji>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn create_emoji(&mut self, turn: Turn<'_>, new: &NewEmoji) -> CommandResult<Box<Emoji>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need_to_create_expressions()?;
         if self.structure.guild.emojis.len() >= self.limits.emojis_max {
             return Err(Refusal::TooManyEmojis.into());
         }
         self.need_emoji_roles(&new.roles)?;
         let emoji = Emoji {
-            id: new.id.unwrap_or_else(|| self.next_id(now)),
+            id: new.id.unwrap_or_else(|| self.next_id(turn.now)),
             name: new.name.clone(),
             animated: new.animated,
             roles: new.roles.clone(),
@@ -72,19 +73,18 @@ impl Guild {
         };
         let mut emojis = self.structure.guild.emojis.clone();
         emojis.push(emoji.clone());
-        self.put_emojis(now, emojis);
-        self.log(now, actor, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
+        self.put_emojis(turn.now, emojis);
+        self.log(turn, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
         Ok(Box::new(emoji))
     }
 
     pub(crate) fn update_emoji(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         id: EmojiId,
         patch: &EmojiPatch,
     ) -> CommandResult<Box<Emoji>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let mut emojis = self.structure.guild.emojis.clone();
         let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
         guild_context.need_to_change_expression(emoji.user.as_ref().map(|user| user.id))?;
@@ -98,22 +98,22 @@ impl Guild {
         }
         let emoji = emoji.clone();
         if emoji != before {
-            self.put_emojis(now, emojis);
+            self.put_emojis(turn.now, emojis);
             let entry = NewEntry::new(AuditAction::EmojiUpdate, id);
-            self.log(now, actor, entry.changed(audit::of_emoji(&before), audit::of_emoji(&emoji)));
+            self.log(turn, entry.changed(audit::of_emoji(&before), audit::of_emoji(&emoji)));
         }
         Ok(Box::new(emoji))
     }
 
-    pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn delete_emoji(&mut self, turn: Turn<'_>, id: EmojiId) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let mut emojis = self.structure.guild.emojis.clone();
         let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
         guild_context.need_to_change_expression(emojis[at].user.as_ref().map(|user| user.id))?;
         let emoji = emojis.remove(at);
-        self.put_emojis(now, emojis);
-        self.forget_emoji_of_forums(now, id);
-        self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
+        self.put_emojis(turn.now, emojis);
+        self.forget_emoji_of_forums(turn.now, id);
+        self.log(turn, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
         Ok(())
     }
 }

@@ -10,23 +10,22 @@
 use crate::{
     command::{Actor, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_model::{ChannelId, MessageId};
-use guildhall_stdx::Now;
 
 impl Guild {
     /// Forgets the messages of a channel below `before`. No event: they are old, and can be millions.
     pub(crate) fn expire_messages(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         before: MessageId,
     ) -> CommandResult<()> {
-        if actor != Actor::System {
+        if turn.actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         self.messages.expire(channel_id, before);
         let pins = self.resources.pins.get(&channel_id);
         let pins: Vec<MessageId> = pins.map_or_else(Vec::new, |pins| pins.range(..before).map(|(id, _)| *id).collect());
@@ -35,7 +34,7 @@ impl Guild {
         }
         if !pins.is_empty() {
             let newest = self.resources.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
-            self.publish_pins(now, &context, newest);
+            self.publish_pins(turn.now, &context, newest);
         }
         Ok(())
     }

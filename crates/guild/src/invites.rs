@@ -9,8 +9,9 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{Actor, InviteReply, NewInvite, Refusal},
+    command::{InviteReply, NewInvite, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, GuildStructure, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -23,36 +24,35 @@ use std::sync::Arc;
 impl Guild {
     pub(crate) fn create_invite(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         new: &NewInvite,
     ) -> CommandResult<Box<InviteReply>> {
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         context.need(Permissions::CREATE_INSTANT_INVITE)?;
         if context.channel.kind.is_thread() || context.channel.kind == ChannelType::Category {
             return Err(Refusal::NotATextChannel.into());
         }
         let inviter = context.member.as_ref().map(|member| member.user.clone());
         if !new.is_unique
-            && let Some(invite) = self.similar_invite(now.unix, channel_id, inviter.as_deref(), new)
+            && let Some(invite) = self.similar_invite(turn.now.unix, channel_id, inviter.as_deref(), new)
         {
             return Ok(self.invite_reply(invite));
         }
-        if self.resources.invites.len() >= self.limits.invites_max && !self.has_old_invites(now.unix) {
+        if self.resources.invites.len() >= self.limits.invites_max && !self.has_old_invites(turn.now.unix) {
             return Err(Refusal::TooManyInvites.into());
         }
         // No refusals after this point.
 
         if self.resources.invites.len() >= self.limits.invites_max {
-            self.forget_old_invites(now.unix);
+            self.forget_old_invites(turn.now.unix);
         }
         let invite = Arc::new(Invite {
             code: new.code,
             guild_id: self.structure.id(),
             channel_id,
             inviter,
-            created_at: now.unix,
+            created_at: turn.now.unix,
             max_age_s: new.max_age_s,
             max_uses: new.max_uses,
             temporary: new.temporary,
@@ -62,7 +62,7 @@ impl Guild {
         self.put_resource(GuildResource::Invite(invite.clone()));
         self.publish_invite(EventName::InviteCreate, channel_id, ResourcePayload::Invite(invite.clone()));
         let entry = NewEntry::untargeted(AuditAction::InviteCreate).made(audit::of_invite(&invite));
-        self.log(now, actor, entry);
+        self.log(turn, entry);
         Ok(self.invite_reply(invite))
     }
 
@@ -125,36 +125,30 @@ impl Guild {
         Ok(self.invite_reply(self.need_invite(now.unix, code)?))
     }
 
-    pub(crate) fn delete_invite(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        code: InviteCode,
-    ) -> CommandResult<Box<InviteReply>> {
-        let invite = self.need_invite(now.unix, code)?;
-        if self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD).is_err() {
-            self.in_channel(now, actor, invite.channel_id)?.need(Permissions::MANAGE_CHANNELS)?;
+    pub(crate) fn delete_invite(&mut self, turn: Turn<'_>, code: InviteCode) -> CommandResult<Box<InviteReply>> {
+        let invite = self.need_invite(turn.now.unix, code)?;
+        if self.in_guild(turn)?.need(Permissions::MANAGE_GUILD).is_err() {
+            self.in_channel(turn, invite.channel_id)?.need(Permissions::MANAGE_CHANNELS)?;
         }
         let reply = self.invite_reply(invite.clone());
         self.end_invite(&invite);
         let entry = NewEntry::untargeted(AuditAction::InviteDelete).gone(audit::of_invite(&invite));
-        self.log(now, actor, entry);
+        self.log(turn, entry);
         Ok(reply)
     }
 
     /// Of a channel (needs MANAGE_CHANNELS), or of the guild (needs MANAGE_GUILD).
     pub(crate) fn list_invites(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: Option<ChannelId>,
     ) -> CommandResult<(Vec<Arc<Invite>>, Arc<GuildStructure>)> {
         match channel_id {
-            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_CHANNELS)?,
-            None => self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD)?,
+            Some(channel_id) => self.in_channel(turn, channel_id)?.need(Permissions::MANAGE_CHANNELS)?,
+            None => self.in_guild(turn)?.need(Permissions::MANAGE_GUILD)?,
         }
         let is_meant = |invite: &&Arc<Invite>| {
-            !invite.is_over(now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
+            !invite.is_over(turn.now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
         };
         let invites = self.resources.invites.values().filter(is_meant).cloned().collect();
         Ok((invites, self.structure.clone()))

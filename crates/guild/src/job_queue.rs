@@ -14,6 +14,7 @@ use crate::{
     command::{Actor, Command, Refusal, ReplyValue, Request, request},
     job::{Found, Job, JobDone, JobId, Prefix, Work},
     machine::{Guild, Output},
+    turn::Turn,
 };
 use guildhall_guild_protocol::SessionKey;
 use guildhall_member_list::ListId;
@@ -197,11 +198,11 @@ impl Guild {
                 self.send_count(now, session, channel_id, audience);
             }
             (Waiter::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
-                let answer = self.found_members(now, actor, &prefix, &user_ids);
+                let answer = self.found_members(Turn::new(now, actor), &prefix, &user_ids);
                 self.answer::<request::SearchMembers>(command, answer);
             }
             (Waiter::Audience { command, actor, channel_id, .. }, Found::Audience(audience)) => {
-                let answer = self.in_channel(now, actor, channel_id).map(|_| audience);
+                let answer = self.in_channel(Turn::new(now, actor), channel_id).map(|_| audience);
                 self.answer::<request::ReadAudience>(command, answer);
             }
             (Waiter::List(..), Found::List(built)) => self.handle_list_built(now, *built),

@@ -54,6 +54,7 @@ mod stickers;
 mod sweep;
 mod temporary_members;
 mod threads;
+mod turn;
 mod voice;
 mod webhooks;
 

@@ -34,6 +34,7 @@ use crate::{
     scheduled_events::Interest,
     temporary_members::TemporaryMembers,
     threads::Threads,
+    turn::Turn,
     voice::VoiceTable,
 };
 use guildhall_guild_protocol::{
@@ -232,7 +233,12 @@ impl Guild {
 
     /// Applies a command whole, refuses it whole, or requests a message from the store first.
     pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
-        match self.input(|guild| guild.run_with_reason(now, actor, command)) {
+        let (reason, command) = match command {
+            Command::WithReason(reason, command) => (Some(reason), &**command),
+            command => (None, command),
+        };
+        let turn = Turn { now, actor, reason };
+        match self.input(|guild| guild.run_or_refuse(turn, command)) {
             Ok(reply) => Outcome::Reply(Ok(reply)),
             Err(Stop::Refused(refusal)) => Outcome::Reply(Err(refusal)),
             Err(Stop::Later(command)) => Outcome::Later(command),
@@ -253,127 +259,121 @@ impl Guild {
         result
     }
 
-    fn run_with_reason(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+    fn run_or_refuse(&mut self, turn: Turn<'_>, command: &Command) -> CommandResult {
         if self.is_deleted {
             return Err(Refusal::UnknownGuild.into());
         }
-        let (reason, command) = match command {
-            Command::WithReason(reason, command) => (Some(reason.clone()), &**command),
-            command => (None, command),
-        };
-        self.audit.set_reason(reason);
-        let result = self.run(now, actor, command);
-        self.audit.set_reason(None);
+        let result = self.run(turn, command);
         let changed_nothing = matches!(result, Err(Stop::Refused(_) | Stop::Needs(..)));
         debug_assert!(!changed_nothing || !self.outbox.is_touched(), "G2: a refused {command:?} changed something");
         result
     }
 
-    fn run(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+    fn run(&mut self, turn: Turn<'_>, command: &Command) -> CommandResult {
         if self.is_direct()
-            && let Some(result) = self.run_direct(now, actor, command)
+            && let Some(result) = self.run_direct(turn, command)
         {
             return result;
         }
         dispatch!(command, Command, {
-            ReadGuild => self.read_guild(now, actor),
-            ReadChannel(channel) => self.read_channel(now, actor, *channel),
-            ReadMember(user) => self.read_member(now, actor, *user),
-            ReadMembers => self.read_members(now, actor),
-            SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
-            ReadAudience(channel) => self.read_audience(now, actor, *channel),
-            AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
-            AuthorizeFiles(channel, message) => self.authorize_files(now, actor, *channel, *message),
-            CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
-            EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
-            DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
-            DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
-            ExpireMessages(channel, before) => self.expire_messages(now, actor, *channel, *before),
-            Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
-            Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
-            ListPins(channel) => self.list_pins(now, actor, *channel),
-            AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
+            ReadGuild => self.read_guild(turn),
+            ReadChannel(channel) => self.read_channel(turn, *channel),
+            ReadMember(user) => self.read_member(turn, *user),
+            ReadMembers => self.read_members(turn),
+            SearchMembers { query, limit } => self.search_members(turn, query, *limit),
+            ReadAudience(channel) => self.read_audience(turn, *channel),
+            AuthorizeHistory(channel) => self.authorize_history(turn, *channel),
+            AuthorizeFiles(channel, message) => self.authorize_files(turn, *channel, *message),
+            CreateMessage(channel, new) => self.create_message(turn, *channel, new),
+            EditMessage(channel, message, patch) => self.edit_message(turn, *channel, *message, patch),
+            DeleteMessage(channel, message) => self.delete_message(turn, *channel, *message),
+            DeleteMessages(channel, messages) => self.delete_messages(turn, *channel, messages),
+            ExpireMessages(channel, before) => self.expire_messages(turn, *channel, *before),
+            Pin(channel, message) => self.pin(turn, (*channel, *message)),
+            Unpin(channel, message) => self.unpin(turn, (*channel, *message)),
+            ListPins(channel) => self.list_pins(turn, *channel),
+            AddReaction(channel, message, emoji) => self.add_reaction(turn, (*channel, *message), emoji),
             RemoveReaction(channel, message, emoji, user) => {
-                self.remove_reaction(now, actor, (*channel, *message), emoji, *user)
+                self.remove_reaction(turn, (*channel, *message), emoji, *user)
             },
             ClearReactions(channel, message, emoji) => {
-                self.clear_reactions(now, actor, (*channel, *message), emoji.as_ref())
+                self.clear_reactions(turn, (*channel, *message), emoji.as_ref())
             },
-            StartTyping(channel) => self.start_typing(now, actor, *channel),
-            UpdateGuild(patch) => self.update_guild(now, actor, patch),
-            DeleteGuild => self.delete_guild(now, actor),
-            CreateRole(new) => self.create_role(now, actor, new),
-            UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
-            DeleteRole(role) => self.delete_role(now, actor, *role),
-            MoveRoles(moves) => self.move_roles(now, actor, moves),
-            MoveChannels(moves) => self.move_channels(now, actor, moves),
-            CreateEmoji(new) => self.create_emoji(now, actor, new),
-            UpdateEmoji(id, patch) => self.update_emoji(now, actor, *id, patch),
-            DeleteEmoji(id) => self.delete_emoji(now, actor, *id),
-            CreateSticker(new) => self.create_sticker(now, actor, new),
-            UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
-            DeleteSticker(id) => self.delete_sticker(now, actor, *id),
-            CreateScheduledEvent(new) => self.create_scheduled_event(now, actor, new),
-            UpdateScheduledEvent(id, content) => self.update_scheduled_event(now, actor, *id, content),
-            DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
-            FollowScheduledEvent(id) => self.change_interest(now, actor, *id, Interest::Add),
-            UnfollowScheduledEvent(id) => self.change_interest(now, actor, *id, Interest::Remove),
-            CreateStage(channel, content) => self.create_stage(now, actor, *channel, content),
-            UpdateStage(channel, content) => self.update_stage(now, actor, *channel, content),
-            DeleteStage(channel) => self.delete_stage(now, actor, *channel),
-            CreateChannel(new) => self.create_channel(now, actor, new),
-            UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
-            DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
-            CreateThread(channel, new) => self.create_thread(now, actor, *channel, new),
-            AddThreadMember(thread, user) => self.add_thread_member(now, actor, *thread, *user),
-            RemoveThreadMember(thread, user) => self.remove_thread_member(now, actor, *thread, *user),
-            ListThreads => self.list_threads(now, actor),
-            ListArchivedThreads(channel, which) => self.list_archived_threads(now, actor, *channel, *which),
-            ListThreadMembers(thread) => self.list_thread_members(now, actor, *thread),
-            PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
-            DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
-            AddMember(user) => self.add_member(now, actor, user),
-            RefreshMember(user) => self.refresh_member(now, actor, user).map(Some),
-            UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
-            AddMemberRole(user, role) => self.change_member_role(now, actor, *user, *role, RoleAction::Grant),
-            RemoveMemberRole(user, role) => self.change_member_role(now, actor, *user, *role, RoleAction::Revoke),
-            RemoveMember(user) => self.remove_member(now, actor, *user),
-            Join(join) => self.join(now, actor, join),
-            Ban(ban) => self.ban(now, actor, ban),
-            Unban(user) => self.unban(now, actor, *user),
-            ReadBan(user) => self.read_ban(now, actor, *user),
-            ReadAuditLog(query) => self.list_audit_log(now, actor, query),
-            ListBans(page) => self.list_bans(now, actor, *page),
-            CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
-            ReadInvite(code) => self.read_invite(now, *code),
-            DeleteInvite(code) => self.delete_invite(now, actor, *code),
-            ListInvites(channel) => self.list_invites(now, actor, *channel),
-            AcceptInvite(code, user) => self.accept_invite(now, *code, user),
-            CreateWebhook(channel, new) => self.create_webhook(now, actor, *channel, new),
-            ReadWebhook(id, access) => self.read_webhook(now, *id, access),
-            ListWebhooks(channel) => self.list_webhooks(now, actor, *channel),
-            UpdateWebhook(id, access, patch) => self.update_webhook(now, *id, access, patch),
-            DeleteWebhook(id, access) => self.delete_webhook(now, *id, access),
-            ExecuteWebhook(id, access, post) => self.execute_webhook(now, *id, access, post),
+            StartTyping(channel) => self.start_typing(turn, *channel),
+            UpdateGuild(patch) => self.update_guild(turn, patch),
+            DeleteGuild => self.delete_guild(turn),
+            CreateRole(new) => self.create_role(turn, new),
+            UpdateRole(role, patch) => self.update_role(turn, *role, patch),
+            DeleteRole(role) => self.delete_role(turn, *role),
+            MoveRoles(moves) => self.move_roles(turn, moves),
+            MoveChannels(moves) => self.move_channels(turn, moves),
+            CreateEmoji(new) => self.create_emoji(turn, new),
+            UpdateEmoji(id, patch) => self.update_emoji(turn, *id, patch),
+            DeleteEmoji(id) => self.delete_emoji(turn, *id),
+            CreateSticker(new) => self.create_sticker(turn, new),
+            UpdateSticker(id, patch) => self.update_sticker(turn, *id, patch),
+            DeleteSticker(id) => self.delete_sticker(turn, *id),
+            CreateScheduledEvent(new) => self.create_scheduled_event(turn, new),
+            UpdateScheduledEvent(id, content) => self.update_scheduled_event(turn, *id, content),
+            DeleteScheduledEvent(id) => self.delete_scheduled_event(turn, *id),
+            FollowScheduledEvent(id) => self.change_interest(turn, *id, Interest::Add),
+            UnfollowScheduledEvent(id) => self.change_interest(turn, *id, Interest::Remove),
+            CreateStage(channel, content) => self.create_stage(turn, *channel, content),
+            UpdateStage(channel, content) => self.update_stage(turn, *channel, content),
+            DeleteStage(channel) => self.delete_stage(turn, *channel),
+            CreateChannel(new) => self.create_channel(turn, new),
+            UpdateChannel(channel, patch) => self.update_channel(turn, *channel, patch),
+            DeleteChannel(channel) => self.delete_channel(turn, *channel),
+            CreateThread(channel, new) => self.create_thread(turn, *channel, new),
+            AddThreadMember(thread, user) => self.add_thread_member(turn, *thread, *user),
+            RemoveThreadMember(thread, user) => self.remove_thread_member(turn, *thread, *user),
+            ListThreads => self.list_threads(turn),
+            ListArchivedThreads(channel, which) => self.list_archived_threads(turn, *channel, *which),
+            ListThreadMembers(thread) => self.list_thread_members(turn, *thread),
+            PutOverwrite(channel, overwrite) => self.put_overwrite(turn, *channel, *overwrite),
+            DeleteOverwrite(channel, target) => self.delete_overwrite(turn, *channel, *target),
+            AddMember(user) => self.add_member(turn, user),
+            RefreshMember(user) => self.refresh_member(turn, user).map(Some),
+            UpdateMember(user, patch) => self.update_member(turn, *user, patch),
+            AddMemberRole(user, role) => self.change_member_role(turn, *user, *role, RoleAction::Grant),
+            RemoveMemberRole(user, role) => self.change_member_role(turn, *user, *role, RoleAction::Revoke),
+            RemoveMember(user) => self.remove_member(turn, *user),
+            Join(join) => self.join(turn, join),
+            Ban(ban) => self.ban(turn, ban),
+            Unban(user) => self.unban(turn, *user),
+            ReadBan(user) => self.read_ban(turn, *user),
+            ReadAuditLog(query) => self.list_audit_log(turn, query),
+            ListBans(page) => self.list_bans(turn, *page),
+            CreateInvite(channel, new) => self.create_invite(turn, *channel, new),
+            ReadInvite(code) => self.read_invite(turn.now, *code),
+            DeleteInvite(code) => self.delete_invite(turn, *code),
+            ListInvites(channel) => self.list_invites(turn, *channel),
+            AcceptInvite(code, user) => self.accept_invite(turn.now, *code, user),
+            CreateWebhook(channel, new) => self.create_webhook(turn, *channel, new),
+            ReadWebhook(id, access) => self.read_webhook(turn, *id, access),
+            ListWebhooks(channel) => self.list_webhooks(turn, *channel),
+            UpdateWebhook(id, access, patch) => self.update_webhook(turn, *id, access, patch),
+            DeleteWebhook(id, access) => self.delete_webhook(turn, *id, access),
+            ExecuteWebhook(id, access, post) => self.execute_webhook(turn, *id, access, post),
             ReadWebhookMessage(id, access, thread, message) => {
-                self.read_webhook_message(now, (*id, access), *thread, *message)
+                self.read_webhook_message(turn, (*id, access), *thread, *message)
             },
             EditWebhookMessage(id, access, thread, message, patch) => {
-                self.edit_webhook_message(now, (*id, access), *thread, *message, patch)
+                self.edit_webhook_message(turn, (*id, access), *thread, *message, patch)
             },
             DeleteWebhookMessage(id, access, thread, message) => {
-                self.delete_webhook_message(now, (*id, access), *thread, *message)
+                self.delete_webhook_message(turn, (*id, access), *thread, *message)
             },
-            Prune(prune) => self.prune(now, actor, prune),
-            BulkRole(bulk) => self.bulk_role(now, actor, bulk),
-            ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
-            ShowVoice(user, channel) => self.show_voice(now, actor, *user, *channel),
-            ReadVoiceState(user) => self.read_voice_state(now, actor, *user),
-            UpdateVoiceState(user, patch) => self.update_voice_state(now, actor, *user, patch),
+            Prune(prune) => self.prune(turn, prune),
+            BulkRole(bulk) => self.bulk_role(turn, bulk),
+            ShowPresence(user, presence) => self.show_presence(turn, *user, presence.as_ref()),
+            ShowVoice(user, channel) => self.show_voice(turn, *user, *channel),
+            ReadVoiceState(user) => self.read_voice_state(turn, *user),
+            UpdateVoiceState(user, patch) => self.update_voice_state(turn, *user, patch),
             ;
             Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
-            Command::Backend(command) => self.run_backend(now, actor, command),
-            Command::WithReason(_, command) => self.run(now, actor, command),
+            Command::Backend(command) => self.run_backend(turn, command),
+            Command::WithReason(_, command) => self.run(turn, command),
         })
     }
 

@@ -12,9 +12,10 @@
 use crate::{
     audit::{self, NewEntry},
     check::{GuildContext, Rank},
-    command::{Actor, MemberPatch, Refusal, RoleAction},
+    command::{MemberPatch, Refusal, RoleAction},
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
@@ -27,25 +28,25 @@ use std::sync::Arc;
 const TIMEOUT_MS_MAX: i64 = 28 * 86_400_000;
 
 impl Guild {
-    pub(crate) fn add_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<Arc<Member>> {
-        self.in_guild(now, actor)?.need_system()?;
+    pub(crate) fn add_member(&mut self, turn: Turn<'_>, user: &Arc<User>) -> CommandResult<Arc<Member>> {
+        self.in_guild(turn)?.need_system()?;
         let (name, member) = match self.member(user.id) {
             Some(member) if member.user == *user => return Ok(member),
             Some(member) => (EventName::GuildMemberUpdate, Member { user: user.clone(), ..Member::clone(&member) }),
-            None => (EventName::GuildMemberAdd, Member::new(user.clone(), now.unix)),
+            None => (EventName::GuildMemberAdd, Member::new(user.clone(), turn.now.unix)),
         };
-        Ok(self.put_member(now, name, member))
+        Ok(self.put_member(turn.now, name, member))
     }
 
     /// The account of a member changed, and is stored: only the guild's copy is updated.
-    pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<Arc<Member>> {
-        self.in_guild(now, actor)?.need_system()?;
+    pub(crate) fn refresh_member(&mut self, turn: Turn<'_>, user: &Arc<User>) -> CommandResult<Arc<Member>> {
+        self.in_guild(turn)?.need_system()?;
         let before = self.need_member(user.id)?;
         if before.user == *user {
             return Ok(before);
         }
         let member = Member { user: user.clone(), ..Member::clone(&before) };
-        Ok(self.put_member(now, EventName::GuildMemberUpdate, member))
+        Ok(self.put_member(turn.now, EventName::GuildMemberUpdate, member))
     }
 
     /// Stores and publishes a new member, or a changed one, which the caller derived from `Guild::member` (D1).
@@ -80,12 +81,11 @@ impl Guild {
 
     pub(crate) fn update_member(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         user_id: UserId,
         patch: &MemberPatch,
     ) -> CommandResult<Arc<Member>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let before = self.need_member(user_id)?;
         let mut member = Member::clone(&before);
         if let Some(nick) = &patch.nick {
@@ -105,15 +105,15 @@ impl Guild {
             }
         }
         if let Some(mute) = patch.mute {
-            self.check_in_voice(now, actor, user_id, Permissions::MUTE_MEMBERS)?;
+            self.check_in_voice(turn, user_id, Permissions::MUTE_MEMBERS)?;
             member.mute = mute;
         }
         if let Some(deaf) = patch.deaf {
-            self.check_in_voice(now, actor, user_id, Permissions::DEAFEN_MEMBERS)?;
+            self.check_in_voice(turn, user_id, Permissions::DEAFEN_MEMBERS)?;
             member.deaf = deaf;
         }
         if let Some(until) = patch.communication_disabled_until {
-            self.check_timeout(now, &guild_context, &before, until)?;
+            self.check_timeout(turn.now, &guild_context, &before, until)?;
             member.communication_disabled_until = until;
         }
         if patch.avatar.is_some() || patch.banner.is_some() {
@@ -129,41 +129,41 @@ impl Guild {
             }
             member.pictures = Some(pictures).filter(|pictures| **pictures != MemberPictures::default());
         }
-        let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
+        let destination = patch.channel_id.map(|channel| self.check_move(turn, user_id, channel)).transpose()?;
         // Nothing is refused from here on.
 
         let is_changed = member != *before;
         let member = match is_changed {
-            true => self.put_member(now, EventName::GuildMemberUpdate, member),
+            true => self.put_member(turn.now, EventName::GuildMemberUpdate, member),
             false => before.clone(),
         };
         match &destination {
-            Some(Some(channel)) => self.move_in_voice(now, &member, channel),
+            Some(Some(channel)) => self.move_in_voice(turn.now, &member, channel),
             Some(None) => self.leave_voice(user_id),
             None => {}
         }
         if is_changed {
-            self.log_member(now, actor, &before, &member);
+            self.log_member(turn, &before, &member);
         }
         match destination {
             Some(Some(channel)) => {
                 let entry = NewEntry::untargeted(AuditAction::MemberMove).option("channel_id", channel.id);
-                self.log(now, actor, entry.option("count", 1));
+                self.log(turn, entry.option("count", 1));
             }
-            Some(None) => self.log(now, actor, NewEntry::untargeted(AuditAction::MemberDisconnect).option("count", 1)),
+            Some(None) => self.log(turn, NewEntry::untargeted(AuditAction::MemberDisconnect).option("count", 1)),
             None => {}
         }
         Ok(member)
     }
 
     /// Names that members give themselves are no moderation.
-    fn log_member(&mut self, now: Now, actor: Actor, before: &Member, after: &Member) {
+    fn log_member(&mut self, turn: Turn<'_>, before: &Member, after: &Member) {
         let entry = NewEntry::new(AuditAction::MemberUpdate, after.user.id);
         let entry = entry.changed(audit::of_member(before), audit::of_member(after));
-        if entry.has_changes() && actor.user_id() != Some(after.user.id) {
-            self.log(now, actor, entry);
+        if entry.has_changes() && turn.actor.user_id() != Some(after.user.id) {
+            self.log(turn, entry);
         }
-        self.log_roles(now, actor, before, after);
+        self.log_roles(turn, before, after);
     }
 
     fn check_nick(&self, guild_context: &GuildContext, target: &Member) -> Result<(), Refusal> {
@@ -187,11 +187,11 @@ impl Guild {
 
     /// Has the actor this permission where the target is in voice? Who is in a channel that the actor cannot view is
     /// not in voice for them. The system may change who is not.
-    fn check_in_voice(&self, now: Now, actor: Actor, target: UserId, permission: Permissions) -> Result<(), Refusal> {
-        match self.voice.user_channel(target).map(|channel_id| self.in_channel(now, actor, channel_id)) {
+    fn check_in_voice(&self, turn: Turn<'_>, target: UserId, permission: Permissions) -> Result<(), Refusal> {
+        match self.voice.user_channel(target).map(|channel_id| self.in_channel(turn, channel_id)) {
             Some(Ok(context)) => context.need(permission),
             Some(Err(_)) | None => {
-                let guild_context = self.in_guild(now, actor)?;
+                let guild_context = self.in_guild(turn)?;
                 guild_context.need(permission)?;
                 if guild_context.is_system() { Ok(()) } else { Err(Refusal::NotInVoice) }
             }
@@ -222,17 +222,16 @@ impl Guild {
     /// May the actor move the target there, or (`None`) out of voice?
     fn check_move(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         target: UserId,
         to: Option<ChannelId>,
     ) -> Result<Option<Arc<Channel>>, Refusal> {
-        self.check_in_voice(now, actor, target, Permissions::MOVE_MEMBERS)?;
+        self.check_in_voice(turn, target, Permissions::MOVE_MEMBERS)?;
         if self.voice.user_channel(target).is_none() {
             return Err(Refusal::NotInVoice);
         }
         let Some(channel_id) = to else { return Ok(None) };
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         if !context.channel.kind.is_voice() {
             return Err(Refusal::InvalidForm("channel_id"));
         }
@@ -245,13 +244,12 @@ impl Guild {
 
     pub(crate) fn change_member_role(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         user_id: UserId,
         role_id: RoleId,
         action: RoleAction,
     ) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let before = self.need_member(user_id)?;
         self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
@@ -262,13 +260,13 @@ impl Guild {
             (Ok(at), RoleAction::Revoke) => drop(member.roles.remove(at)),
             (Ok(_), RoleAction::Grant) | (Err(_), RoleAction::Revoke) => return Ok(()),
         }
-        let member = self.put_member(now, EventName::GuildMemberUpdate, member);
-        self.log_roles(now, actor, &before, &member);
+        let member = self.put_member(turn.now, EventName::GuildMemberUpdate, member);
+        self.log_roles(turn, &before, &member);
         Ok(())
     }
 
-    pub(crate) fn remove_member(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn remove_member(&mut self, turn: Turn<'_>, user_id: UserId) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let member = self.need_member(user_id)?;
         if guild_context.is(user_id) {
             // An owner gives the guild away or deletes it.
@@ -280,9 +278,9 @@ impl Guild {
             guild_context.need_above(self.member_rank(&member))?;
         }
         let is_kick = !guild_context.is(user_id);
-        self.take_out(now, &member);
+        self.take_out(turn.now, &member);
         if is_kick {
-            self.log(now, actor, NewEntry::new(AuditAction::MemberKick, user_id));
+            self.log(turn, NewEntry::new(AuditAction::MemberKick, user_id));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
     record::Write,
     slow_mode::Limited,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -120,12 +121,11 @@ impl Guild {
 
     pub(crate) fn create_message(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         new: &NewMessage,
     ) -> CommandResult<Box<MessageReply>> {
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         let author = context.author()?;
         self.need_unlocked(&context)?;
         context.need(Permissions::SEND_MESSAGES)?;
@@ -136,11 +136,11 @@ impl Guild {
         self.check_filled(new)?;
         // Before slow mode, so that a repeated request that succeeded gets the same reply.
         if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
-            && let Some(reply) = self.message_with_nonce(now, &context, author.user.id, nonce)?
+            && let Some(reply) = self.message_with_nonce(turn.now, &context, author.user.id, nonce)?
         {
             return Ok(reply);
         }
-        self.check_slow_mode(now, &context, author.user.id, Limited::Messages)?;
+        self.check_slow_mode(turn.now, &context, author.user.id, Limited::Messages)?;
         let referenced = match new.reply_to {
             None => None,
             Some(reply_to) => match self.find_message((channel_id, reply_to.message_id))? {
@@ -152,7 +152,7 @@ impl Guild {
         // Nothing is refused from here on.
 
         let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
-        let id: MessageId = self.next_id(now);
+        let id: MessageId = self.next_id(turn.now);
         let guild_id = self.guild_of_messages();
         let message = Message {
             kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
@@ -163,15 +163,15 @@ impl Guild {
             }),
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
-        let message = self.with_content(now, new, context.permissions, replied, message);
-        self.record_sent(now, &context, &author, new.nonce.as_ref(), id);
+        let message = self.with_content(turn.now, new, context.permissions, replied, message);
+        self.record_sent(turn.now, &context, &author, new.nonce.as_ref(), id);
         if context.channel.kind.is_thread() {
-            self.open_thread(now, &context);
-            self.join_by_writing(now, &context, author.user.id);
-            self.join_by_mention(now, &context, &message.mentions);
+            self.open_thread(turn.now, &context);
+            self.join_by_writing(turn.now, &context, author.user.id);
+            self.join_by_mention(turn.now, &context, &message.mentions);
         }
         let nonce = new.nonce.as_ref().map(|nonce| (nonce, new.enforce_nonce));
-        Ok(self.commit_message(now, &context, message, nonce, referenced))
+        Ok(self.commit_message(turn.now, &context, message, nonce, referenced))
     }
 
     /// `message` with the content of a new one. `permissions` and `replied`: see `resolve_mentions`.
@@ -231,15 +231,14 @@ impl Guild {
     /// repeated requests. The check is repeated when the message comes.
     pub(crate) fn authorize_files(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         edited: Option<MessageId>,
     ) -> CommandResult<()> {
-        let context = match self.in_channel(now, actor, channel_id)? {
+        let context = match self.in_channel(turn, channel_id)? {
             // With its first message a post begins.
             context if edited.is_none() && context.channel.kind.holds_posts() => context,
-            _ => self.message_channel(now, actor, channel_id)?,
+            _ => self.message_channel(turn, channel_id)?,
         };
         let author = context.author()?;
         match edited {
@@ -379,16 +378,15 @@ impl Guild {
 
     pub(crate) fn edit_message(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         message_id: MessageId,
         patch: &MessagePatch,
     ) -> CommandResult<Box<MessageReply>> {
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         let key = (channel_id, message_id);
         let before = self.need_own_or(&context, message_id, context.may_read_history())?;
-        let is_author = actor == Actor::System || context.is(before.author.id);
+        let is_author = turn.actor == Actor::System || context.is(before.author.id);
         let changes_content = patch.content.is_some()
             || patch.embeds.is_some()
             || patch.components.is_some()
@@ -434,7 +432,7 @@ impl Guild {
         // An author who may not read the history edits without a look at the answered message or at reactions.
         let referenced = self.referenced_by(&before)?;
         let shown = if context.may_read_history() { referenced.clone() } else { None };
-        let reactions = shown_reactions(&context, self.need_message(key)?, actor);
+        let reactions = shown_reactions(&context, self.need_message(key)?, turn.actor);
         // Nothing is refused from here on.
 
         if patch.content.is_some() || patch.allowed_mentions.is_some() {
@@ -448,13 +446,13 @@ impl Guild {
         }
         let is_changed = message != *before;
         if is_changed && changes_content {
-            message.edited_timestamp = Some(now.unix);
+            message.edited_timestamp = Some(turn.now.unix);
         }
         let is_new = |user: &&Arc<User>| before.mentions.iter().all(|other| other.id != user.id);
         let newly_mentioned: Vec<_> = message.mentions.iter().filter(is_new).cloned().collect();
         let message = if is_changed { Arc::new(message) } else { before };
         if is_changed {
-            self.join_by_mention(now, &context, &newly_mentioned);
+            self.join_by_mention(turn.now, &context, &newly_mentioned);
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.messages.change(key, version, |cached| cached.message = message.clone());
@@ -464,7 +462,7 @@ impl Guild {
                 false => message.clone(),
             };
             self.publish_message(
-                now,
+                turn.now,
                 EventName::MessageUpdate,
                 &context,
                 published,
@@ -472,19 +470,18 @@ impl Guild {
                 ReplicaUpdate::None,
             );
         }
-        let message = self.limits.links.renewed(now.unix, message);
-        let referenced = self.renewed_reference(now, shown);
+        let message = self.limits.links.renewed(turn.now.unix, message);
+        let referenced = self.renewed_reference(turn.now, shown);
         Ok(Box::new(MessageReply { message, reactions, referenced }))
     }
 
     pub(crate) fn delete_message(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         message_id: MessageId,
     ) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         // A moderator need not read what they delete: the answer and the event show none of it.
         let may_know_others = context.may_read_history() || context.can(Permissions::MANAGE_MESSAGES);
         let message = self.need_own_or(&context, message_id, may_know_others)?;
@@ -499,7 +496,7 @@ impl Guild {
         self.publish(event, replica_update);
         if !context.is(message.author.id) {
             let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
-            self.log(now, actor, entry.option("channel_id", channel_id).option("count", 1));
+            self.log(turn, entry.option("channel_id", channel_id).option("count", 1));
         }
         Ok(())
     }
@@ -514,12 +511,11 @@ impl Guild {
     /// Deletes several messages (MANAGE_MESSAGES). Does not check that they exist, which could take a read for each.
     pub(crate) fn delete_messages(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         message_ids: &[MessageId],
     ) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         context.need(Permissions::MANAGE_MESSAGES)?;
         if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
             return Err(Refusal::InvalidForm("messages").into());
@@ -538,17 +534,17 @@ impl Guild {
         let event = self.event(EventName::MessageDeleteBulk, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
-        self.log(now, actor, entry.option("count", message_ids.len()));
+        self.log(turn, entry.option("count", message_ids.len()));
         Ok(())
     }
 
     /// Publishes each call: clients forget the state after ten seconds.
-    pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, channel_id)?;
+    pub(crate) fn start_typing(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<()> {
+        let context = self.message_channel(turn, channel_id)?;
         let member = context.author()?;
         context.need(Permissions::SEND_MESSAGES)?;
         self.need_open(&context)?;
-        let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
+        let payload = Payload::Typing { channel_id, timestamp_s: turn.now.unix.unix_s(), member };
         let event = self.event(EventName::TypingStart, self.channel_rule(&context.channel), payload);
         self.publish(event, ReplicaUpdate::None);
         Ok(())

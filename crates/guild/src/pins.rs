@@ -7,9 +7,10 @@
 use crate::{
     audit::NewEntry,
     check::ChannelContext,
-    command::{Actor, Refusal},
+    command::Refusal,
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry};
 use guildhall_model::{
@@ -24,8 +25,8 @@ fn key_of(channel_id: ChannelId, message_id: MessageId) -> ResourceKey {
 }
 
 impl Guild {
-    pub(crate) fn pin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, key.0)?;
+    pub(crate) fn pin(&mut self, turn: Turn<'_>, key: (ChannelId, MessageId)) -> CommandResult<()> {
+        let context = self.message_channel(turn, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
         let message = self.need_readable(&context, key.1)?.message.clone();
@@ -39,27 +40,27 @@ impl Guild {
         let referenced = self.referenced_by(&message)?.flatten();
         // Nothing is refused from here on.
 
-        self.resources.pins.entry(key.0).or_default().insert(key.1, now.unix);
-        let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
+        self.resources.pins.entry(key.0).or_default().insert(key.1, turn.now.unix);
+        let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: turn.now.unix };
         self.put_resource(GuildResource::Pin(pin));
-        self.set_pinned(now, &context, &message, referenced, true);
-        self.publish_pins(now, &context, Some(now.unix));
+        self.set_pinned(turn.now, &context, &message, referenced, true);
+        self.publish_pins(turn.now, &context, Some(turn.now.unix));
         if let Some(member) = &context.member {
             let reference =
                 MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.guild_of_messages() };
             let note = Message {
                 kind: Message::KIND_PIN,
                 message_reference: Some(reference),
-                ..Message::new(self.next_id(now), key.0, self.guild_of_messages(), member.user.clone())
+                ..Message::new(self.next_id(turn.now), key.0, self.guild_of_messages(), member.user.clone())
             };
-            self.commit_message(now, &context, note, None, None);
+            self.commit_message(turn.now, &context, note, None, None);
         }
-        self.log_pin(now, actor, AuditAction::MessagePin, &message);
+        self.log_pin(turn, AuditAction::MessagePin, &message);
         Ok(())
     }
 
-    pub(crate) fn unpin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, key.0)?;
+    pub(crate) fn unpin(&mut self, turn: Turn<'_>, key: (ChannelId, MessageId)) -> CommandResult<()> {
+        let context = self.message_channel(turn, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
         let message = self.need_readable(&context, key.1)?.message.clone();
@@ -70,16 +71,16 @@ impl Guild {
         // Nothing is refused from here on.
 
         self.forget_pin(key);
-        self.set_pinned(now, &context, &message, referenced, false);
+        self.set_pinned(turn.now, &context, &message, referenced, false);
         let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
-        self.publish_pins(now, &context, newest);
-        self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
+        self.publish_pins(turn.now, &context, newest);
+        self.log_pin(turn, AuditAction::MessageUnpin, &message);
         Ok(())
     }
 
-    fn log_pin(&mut self, now: Now, actor: Actor, action: AuditAction, message: &Message) {
+    fn log_pin(&mut self, turn: Turn<'_>, action: AuditAction, message: &Message) {
         let entry = NewEntry::new(action, message.author.id).option("channel_id", message.channel_id);
-        self.log(now, actor, entry.option("message_id", message.id));
+        self.log(turn, entry.option("message_id", message.id));
     }
 
     /// Removes the pin of a deleted or unpinned message. The deletion event implies it.
@@ -125,11 +126,10 @@ impl Guild {
     /// Newest pin first.
     pub(crate) fn list_pins(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
     ) -> CommandResult<Vec<(MessageId, Timestamp)>> {
-        let context = self.message_channel(now, actor, channel_id)?;
+        let context = self.message_channel(turn, channel_id)?;
         if !context.may_read_history() {
             return Ok(Vec::new());
         }

@@ -7,22 +7,22 @@
 
 use crate::{
     check::Rank,
-    command::{Actor, ChannelMove, Refusal},
+    command::{ChannelMove, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, Role, RoleId};
-use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    pub(crate) fn move_channels(&mut self, now: Now, actor: Actor, moves: &[ChannelMove]) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn move_channels(&mut self, turn: Turn<'_>, moves: &[ChannelMove]) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_CHANNELS)?;
         let mut changed: BTreeMap<ChannelId, Channel> = BTreeMap::new();
         for wanted in moves {
-            let context = self.in_channel(now, actor, wanted.id)?;
+            let context = self.in_channel(turn, wanted.id)?;
             context.need(Permissions::MANAGE_CHANNELS)?;
             let before = self.with_newest_message(context.channel.clone());
             let channel = changed.entry(wanted.id).or_insert_with(|| Channel::clone(&before));
@@ -46,7 +46,7 @@ impl Guild {
         changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
         let mut replica_update = ReplicaUpdate::None;
         if !changed.is_empty() {
-            replica_update = self.change_structure(now, |structure| {
+            replica_update = self.change_structure(turn.now, |structure| {
                 Arc::make_mut(&mut structure.channels)
                     .extend(changed.iter().map(|channel| (channel.id, channel.clone())));
             });
@@ -57,7 +57,7 @@ impl Guild {
         }
         for channel in &changed {
             if let Some(before) = channels_before.get(&channel.id) {
-                self.log_channel(now, actor, before, channel);
+                self.log_channel(turn, before, channel);
             }
         }
         Ok(())
@@ -65,8 +65,8 @@ impl Guild {
 
     /// Changes positions of roles. Numbers may change for all of them, as libraries send whole lists: the order of the
     /// actor's highest role and those above it stays, and no other role gets among them.
-    pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn move_roles(&mut self, turn: Turn<'_>, moves: &[(RoleId, i32)]) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let mut changed: BTreeMap<RoleId, Arc<Role>> = BTreeMap::new();
         for (role_id, position) in moves {
@@ -100,8 +100,8 @@ impl Guild {
         changed.values().for_each(|role| self.write(Write::PutRole(guild_id, role.clone())));
         let mut replica_update = ReplicaUpdate::None;
         if !changed.is_empty() {
-            replica_update =
-                self.change_structure(now, |structure| Arc::make_mut(&mut structure.roles).extend(changed.clone()));
+            replica_update = self
+                .change_structure(turn.now, |structure| Arc::make_mut(&mut structure.roles).extend(changed.clone()));
         }
         for role in changed.into_values() {
             let event = self.event(EventName::GuildRoleUpdate, AudienceRule::Members, Payload::Role(role));

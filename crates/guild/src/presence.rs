@@ -21,6 +21,7 @@ use crate::{
     command::{Actor, Refusal},
     limits::GuildLimits,
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload};
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
@@ -190,12 +191,11 @@ impl Guild {
 
     pub(crate) fn show_presence(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         user_id: UserId,
         presence: Option<&Arc<Presence>>,
     ) -> CommandResult<()> {
-        if actor != Actor::System {
+        if turn.actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
         self.need_member(user_id)?;
@@ -203,7 +203,7 @@ impl Guild {
         let presence = presence.filter(|presence| presence.status != Status::Offline);
         self.presences.set_shown(user_id, presence.cloned());
         self.note_shown(user_id);
-        self.refresh_presence(now, user_id);
+        self.refresh_presence(turn.now, user_id);
         Ok(())
     }
 }

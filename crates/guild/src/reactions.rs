@@ -9,23 +9,22 @@
 use crate::{
     cache::Reactions,
     check::ChannelContext,
-    command::{Actor, Refusal},
+    command::Refusal,
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{Payload, ReactionEvent, ReplicaUpdate};
 use guildhall_model::{ChannelId, EventName, Member, MessageId, Permissions, ReactionEmoji, RoleId, UserId};
-use guildhall_stdx::Now;
 
 impl Guild {
     pub(crate) fn add_reaction(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
     ) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, key.0)?;
+        let context = self.message_channel(turn, key.0)?;
         let member = context.author()?;
         context.need_history()?;
         context.need_free()?;
@@ -84,13 +83,12 @@ impl Guild {
 
     pub(crate) fn remove_reaction(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
         user_id: UserId,
     ) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, key.0)?;
+        let context = self.message_channel(turn, key.0)?;
         if !context.is(user_id) {
             context.need(Permissions::MANAGE_MESSAGES)?;
             context.need_history()?;
@@ -121,12 +119,11 @@ impl Guild {
 
     pub(crate) fn clear_reactions(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         key: (ChannelId, MessageId),
         emoji: Option<&ReactionEmoji>,
     ) -> CommandResult<()> {
-        let context = self.message_channel(now, actor, key.0)?;
+        let context = self.message_channel(turn, key.0)?;
         context.need(Permissions::MANAGE_MESSAGES)?;
         self.need_open(&context)?;
         let message = self.need_readable(&context, key.1)?;

@@ -13,6 +13,7 @@ use crate::{
     job::{Audience, Prefix},
     job_queue::{MemberQueryKind, MembersRequest, Waiter},
     machine::{CommandResult, Guild, Stop},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{
     AudienceRule, FoundMembers, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey,
@@ -119,14 +120,16 @@ impl Guild {
     /// Op 39. Not answered if the account cannot view the channel, or past the limits of jobs: clients retry.
     pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
-        if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
+        if self.in_channel(Turn::new(now, Actor::User(user_id)), channel_id).is_ok()
+            && self.has_room_for_job(Some(user_id))
+        {
             self.enqueue(Waiter::Count { session, user_id, channel_id, at: now.unix });
         }
     }
 
     pub(crate) fn send_count(&mut self, now: Now, session: SessionKey, channel_id: ChannelId, audience: Audience) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
-        if self.in_channel(now, Actor::User(user_id), channel_id).is_err() {
+        if self.in_channel(Turn::new(now, Actor::User(user_id)), channel_id).is_err() {
             return;
         }
         let Audience { member_count, presence_count } = audience;
@@ -138,32 +141,35 @@ impl Guild {
 
     pub(crate) fn search_members(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         query: &str,
         limit: usize,
     ) -> CommandResult<Vec<Arc<Member>>> {
-        self.in_guild(now, actor)?;
+        self.in_guild(turn)?;
         let prefix = Prefix::new(query).ok_or(Refusal::InvalidForm("query"))?;
         let limit = limit.clamp(1, self.limits.found_members_max);
-        self.answer_later(actor, |command| Waiter::Search { command, actor, prefix, limit })
+        self.answer_later(turn.actor, |command| Waiter::Search { command, actor: turn.actor, prefix, limit })
     }
 
     pub(crate) fn found_members(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         prefix: &Prefix,
         user_ids: &[UserId],
     ) -> Result<Vec<Arc<Member>>, Refusal> {
-        self.in_guild(now, actor)?;
+        self.in_guild(turn)?;
         let members = user_ids.iter().filter_map(|id| self.member(*id)).filter(|member| prefix.is_of(member));
         Ok(members.collect())
     }
 
-    pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<Audience> {
-        self.in_channel(now, actor, channel_id)?;
-        self.answer_later(actor, |command| Waiter::Audience { command, actor, channel_id, at: now.unix })
+    pub(crate) fn read_audience(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<Audience> {
+        self.in_channel(turn, channel_id)?;
+        self.answer_later(turn.actor, |command| Waiter::Audience {
+            command,
+            actor: turn.actor,
+            channel_id,
+            at: turn.now.unix,
+        })
     }
 
     /// A command that needs a job.

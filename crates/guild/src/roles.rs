@@ -10,9 +10,10 @@
 use crate::{
     audit::{self, NewEntry},
     check::Rank,
-    command::{Actor, NewRole, Refusal, RolePatch},
+    command::{NewRole, Refusal, RolePatch},
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{AuditAction, Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
@@ -20,8 +21,8 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, new: &NewRole) -> CommandResult<Arc<Role>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn create_role(&mut self, turn: Turn<'_>, new: &NewRole) -> CommandResult<Arc<Role>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let permissions = new.permissions & Permissions::ALL;
         guild_context.need(permissions)?;
@@ -30,7 +31,7 @@ impl Guild {
         }
         let id = new.id.filter(|id| !self.structure.roles.contains_key(id));
         let role = Arc::new(Role {
-            id: id.unwrap_or_else(|| self.next_id(now)),
+            id: id.unwrap_or_else(|| self.next_id(turn.now)),
             name: new.name.clone(),
             color: new.color,
             hoist: new.hoist,
@@ -41,19 +42,18 @@ impl Guild {
             mentionable: new.mentionable,
             icon: new.icon.clone(),
         });
-        self.put_role(now, EventName::GuildRoleCreate, &role);
-        self.log(now, actor, NewEntry::new(AuditAction::RoleCreate, role.id).made(audit::of_role(&role)));
+        self.put_role(turn.now, EventName::GuildRoleCreate, &role);
+        self.log(turn, NewEntry::new(AuditAction::RoleCreate, role.id).made(audit::of_role(&role)));
         Ok(role)
     }
 
     pub(crate) fn update_role(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         role_id: RoleId,
         patch: &RolePatch,
     ) -> CommandResult<Arc<Role>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let before = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let is_everyone = role_id == self.structure.id().cast();
@@ -85,11 +85,11 @@ impl Guild {
             return Ok(before);
         }
         let role = Arc::new(role);
-        self.put_role(now, EventName::GuildRoleUpdate, &role);
+        self.put_role(turn.now, EventName::GuildRoleUpdate, &role);
         let entry = NewEntry::new(AuditAction::RoleUpdate, role_id);
         let entry = entry.changed(audit::of_role(&before), audit::of_role(&role));
         if entry.has_changes() {
-            self.log(now, actor, entry);
+            self.log(turn, entry);
         }
         Ok(role)
     }
@@ -103,8 +103,8 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn delete_role(&mut self, turn: Turn<'_>, role_id: RoleId) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let role = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         if role_id == self.structure.id().cast() || role.managed && !guild_context.is_system() {
@@ -125,7 +125,7 @@ impl Guild {
             })
             .collect();
         changed.values().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
-        let replica_update = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(turn.now, |structure| {
             Arc::make_mut(&mut structure.roles).remove(&role_id);
             if !changed.is_empty() {
                 Arc::make_mut(&mut structure.channels).extend(changed.clone());
@@ -137,8 +137,8 @@ impl Guild {
             let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(channel));
             self.publish(event, ReplicaUpdate::None);
         }
-        self.forget_role_of_emojis(now, role_id);
-        self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
+        self.forget_role_of_emojis(turn.now, role_id);
+        self.log(turn, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
         Ok(())
     }
 }

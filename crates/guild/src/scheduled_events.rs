@@ -14,9 +14,10 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{Actor, NewScheduledEvent, Refusal, ScheduledEventContent},
+    command::{NewScheduledEvent, Refusal, ScheduledEventContent},
     machine::{CommandResult, Guild},
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
@@ -39,11 +40,10 @@ pub(crate) enum Interest {
 impl Guild {
     pub(crate) fn create_scheduled_event(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         new: &NewScheduledEvent,
     ) -> CommandResult<Arc<ScheduledEvent>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         if new.id.is_some_and(|id| self.structure.guild.scheduled_events.iter().any(|event| event.id == id)) {
             return Err(Refusal::InvalidForm("id").into());
         }
@@ -54,45 +54,44 @@ impl Guild {
         if events.len() >= self.limits.scheduled_events_max {
             return Err(Refusal::TooManyScheduledEvents.into());
         }
-        let content = self.check_event(now, actor, None, &new.content)?;
-        let id = new.id.unwrap_or_else(|| self.next_id(now));
+        let content = self.check_event(turn, None, &new.content)?;
+        let id = new.id.unwrap_or_else(|| self.next_id(turn.now));
         let creator_id = guild_context.member.as_ref().map(|member| member.user.id);
         let event = Arc::new(content.into_event(id, creator_id, Vec::new()));
         events.push(event.clone());
-        self.put_scheduled_events(now, events, EventName::GuildScheduledEventCreate, event.clone());
+        self.put_scheduled_events(turn.now, events, EventName::GuildScheduledEventCreate, event.clone());
         let entry = NewEntry::new(AuditAction::ScheduledEventCreate, id);
-        self.log(now, actor, entry.made(audit::of_event(&event)));
+        self.log(turn, entry.made(audit::of_event(&event)));
         Ok(event)
     }
 
     /// Replaces the content of an event.
     pub(crate) fn update_scheduled_event(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         id: Id<()>,
         content: &ScheduledEventContent,
     ) -> CommandResult<Arc<ScheduledEvent>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(now, actor, id)?;
+        let at = self.scheduled_event_at(turn, id)?;
         let before = events[at].clone();
         need_own_event(&guild_context, before.creator_id)?;
-        let content = self.check_event(now, actor, Some(&before), content)?;
+        let content = self.check_event(turn, Some(&before), content)?;
         let event = Arc::new(content.into_event(id, before.creator_id, before.followers.clone()));
         events[at] = event.clone();
-        self.put_scheduled_events(now, events, EventName::GuildScheduledEventUpdate, event.clone());
+        self.put_scheduled_events(turn.now, events, EventName::GuildScheduledEventUpdate, event.clone());
         let entry = NewEntry::new(AuditAction::ScheduledEventUpdate, id);
-        self.log(now, actor, entry.changed(audit::of_event(&before), audit::of_event(&event)));
+        self.log(turn, entry.changed(audit::of_event(&before), audit::of_event(&event)));
         Ok(event)
     }
 
     /// Place of an event in the list, unless it is in a channel that the actor cannot view.
-    fn scheduled_event_at(&self, now: Now, actor: Actor, id: Id<()>) -> Result<usize, Refusal> {
+    fn scheduled_event_at(&self, turn: Turn<'_>, id: Id<()>) -> Result<usize, Refusal> {
         let events = &self.structure.guild.scheduled_events;
         let at = events.iter().position(|event| event.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
         match events[at].channel_id {
-            Some(channel_id) if self.in_channel(now, actor, channel_id).is_err() => Err(Refusal::UnknownScheduledEvent),
+            Some(channel_id) if self.in_channel(turn, channel_id).is_err() => Err(Refusal::UnknownScheduledEvent),
             _ => Ok(at),
         }
     }
@@ -101,8 +100,7 @@ impl Guild {
     /// from `before` is checked.
     fn check_event(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         before: Option<&ScheduledEvent>,
         content: &ScheduledEventContent,
     ) -> Result<ScheduledEventContent, Refusal> {
@@ -120,17 +118,17 @@ impl Guild {
                 ScheduledEvent::EXTERNAL if content.channel_id.is_some() => return refused("channel_id"),
                 ScheduledEvent::EXTERNAL if !has_location(content) => return refused("entity_metadata"),
                 ScheduledEvent::EXTERNAL => {}
-                kind => self.check_event_channel(now, actor, kind, content)?,
+                kind => self.check_event_channel(turn, kind, content)?,
             }
         }
         let (start, end) = (content.scheduled_start_time, content.scheduled_end_time);
         let is_new_start = before.is_none_or(|before| before.scheduled_start_time != start);
         let is_new_end = before.is_none_or(|before| before.scheduled_end_time != end);
         let is_new_type = before.is_none_or(|before| before.entity_type != content.entity_type);
-        if is_new_start && start < now.unix {
+        if is_new_start && start < turn.now.unix {
             return refused("scheduled_start_time");
         }
-        let is_too_early = end.is_some_and(|end| end <= start || is_new_end && end <= now.unix);
+        let is_too_early = end.is_some_and(|end| end <= start || is_new_end && end <= turn.now.unix);
         let is_missing = is_external && end.is_none();
         if (is_new_end || is_new_type) && is_missing || (is_new_start || is_new_end) && is_too_early {
             return refused("scheduled_end_time");
@@ -142,14 +140,13 @@ impl Guild {
 
     fn check_event_channel(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         entity_type: u8,
         content: &ScheduledEventContent,
     ) -> Result<(), Refusal> {
         const FIELD: &str = "channel_id";
         let channel_id = content.channel_id.filter(|id| self.structure.channels.contains_key(id));
-        let context = self.in_channel(now, actor, channel_id.ok_or(Refusal::InvalidForm(FIELD))?)?;
+        let context = self.in_channel(turn, channel_id.ok_or(Refusal::InvalidForm(FIELD))?)?;
         let kind = if entity_type == ScheduledEvent::STAGE { ChannelType::Stage } else { ChannelType::Voice };
         if context.channel.kind == kind { Ok(()) } else { Err(Refusal::InvalidForm(FIELD)) }
     }
@@ -186,15 +183,15 @@ impl Guild {
         }
     }
 
-    pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn delete_scheduled_event(&mut self, turn: Turn<'_>, id: Id<()>) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(now, actor, id)?;
+        let at = self.scheduled_event_at(turn, id)?;
         need_own_event(&guild_context, events[at].creator_id)?;
         let event = events.remove(at);
         let entry = NewEntry::new(AuditAction::ScheduledEventDelete, id).gone(audit::of_event(&event));
-        self.put_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
-        self.log(now, actor, entry);
+        self.put_scheduled_events(turn.now, events, EventName::GuildScheduledEventDelete, event);
+        self.log(turn, entry);
         Ok(())
     }
 
@@ -215,17 +212,11 @@ impl Guild {
     }
 
     /// Adds or removes the actor's interest in a scheduled event.
-    pub(crate) fn change_interest(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        id: Id<()>,
-        change: Interest,
-    ) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn change_interest(&mut self, turn: Turn<'_>, id: Id<()>, change: Interest) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let user_id: UserId = guild_context.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
         let mut events = self.structure.guild.scheduled_events.clone();
-        let at = self.scheduled_event_at(now, actor, id)?;
+        let at = self.scheduled_event_at(turn, id)?;
         if change == Interest::Add {
             guild_context.need_free()?;
         }
@@ -248,7 +239,7 @@ impl Guild {
         events[at] = Arc::new(event);
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
         let payload = ResourcePayload::ScheduledEventUser { event_id: id, user_id };
-        self.put_embedded(now, fields, channel_id, name, |_| payload);
+        self.put_embedded(turn.now, fields, channel_id, name, |_| payload);
         Ok(())
     }
 }

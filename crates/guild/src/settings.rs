@@ -7,10 +7,11 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{Actor, ChannelReply, GuildPatch, GuildReply, HistoryGrant, Refusal},
+    command::{ChannelReply, GuildPatch, GuildReply, HistoryGrant, Refusal},
     machine::{CommandResult, Guild},
     presence::Presences,
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId};
@@ -18,9 +19,9 @@ use guildhall_stdx::Now;
 use std::{mem, sync::Arc};
 
 impl Guild {
-    pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult<Box<GuildReply>> {
-        let guild_context = self.in_guild(now, actor)?;
-        Ok(self.guild_reply(now, &guild_context))
+    pub(crate) fn read_guild(&self, turn: Turn<'_>) -> CommandResult<Box<GuildReply>> {
+        let guild_context = self.in_guild(turn)?;
+        Ok(self.guild_reply(turn.now, &guild_context))
     }
 
     fn guild_reply(&self, now: Now, guild_context: &GuildContext) -> Box<GuildReply> {
@@ -39,10 +40,10 @@ impl Guild {
         })
     }
 
-    pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<ChannelReply> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    pub(crate) fn read_channel(&self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<ChannelReply> {
+        let context = self.in_channel(turn, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.thread_reply(channel_id, actor).map(ChannelReply::Thread);
+            return self.thread_reply(channel_id, turn.actor).map(ChannelReply::Thread);
         }
         Ok(ChannelReply::Channel(self.with_newest_message(context.channel)))
     }
@@ -59,33 +60,23 @@ impl Guild {
         Arc::new(Channel { last_message_id, ..Channel::clone(&channel) })
     }
 
-    pub(crate) fn read_member(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Arc<Member>> {
-        self.in_guild(now, actor)?;
+    pub(crate) fn read_member(&self, turn: Turn<'_>, user_id: UserId) -> CommandResult<Arc<Member>> {
+        self.in_guild(turn)?;
         Ok(self.need_member(user_id)?)
     }
 
-    pub(crate) fn read_members(&self, now: Now, actor: Actor) -> CommandResult<MemberTable> {
-        self.in_guild(now, actor)?;
+    pub(crate) fn read_members(&self, turn: Turn<'_>) -> CommandResult<MemberTable> {
+        self.in_guild(turn)?;
         Ok(self.members.snapshot())
     }
 
-    pub(crate) fn authorize_history(
-        &self,
-        now: Now,
-        actor: Actor,
-        channel_id: ChannelId,
-    ) -> CommandResult<HistoryGrant> {
-        let context = self.message_channel(now, actor, channel_id)?;
+    pub(crate) fn authorize_history(&self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<HistoryGrant> {
+        let context = self.message_channel(turn, channel_id)?;
         Ok(HistoryGrant { may_read_history: context.may_read_history() })
     }
 
-    pub(crate) fn update_guild(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        patch: &GuildPatch,
-    ) -> CommandResult<Box<GuildReply>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn update_guild(&mut self, turn: Turn<'_>, patch: &GuildPatch) -> CommandResult<Box<GuildReply>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_GUILD)?;
         let mut fields = guildhall_model::Guild::clone(&self.structure.guild);
         if let Some(owner_id) = patch.owner_id.filter(|owner_id| *owner_id != fields.owner_id) {
@@ -132,12 +123,12 @@ impl Guild {
         if fields != *self.structure.guild {
             let entry = NewEntry::new(AuditAction::GuildUpdate, fields.id);
             let entry = entry.changed(audit::of_guild(&self.structure.guild), audit::of_guild(&fields));
-            self.put_fields(now, fields);
-            self.log(now, actor, entry);
+            self.put_fields(turn.now, fields);
+            self.log(turn, entry);
         }
         // The former owner sees the guild with their remaining permissions.
-        let guild_context = self.in_guild(now, actor)?;
-        Ok(self.guild_reply(now, &guild_context))
+        let guild_context = self.in_guild(turn)?;
+        Ok(self.guild_reply(turn.now, &guild_context))
     }
 
     fn check_special_channel(
@@ -199,8 +190,8 @@ impl Guild {
         }
     }
 
-    pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn delete_guild(&mut self, turn: Turn<'_>) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         if !guild_context.is_owner && !guild_context.is_system() {
             return Err(Refusal::MissingPermissions.into());
         }

@@ -7,8 +7,9 @@
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, Refusal, StageContent},
+    command::{Refusal, StageContent},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::{
@@ -19,61 +20,59 @@ use guildhall_stdx::Now;
 impl Guild {
     pub(crate) fn create_stage(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         content: &StageContent,
     ) -> CommandResult<Box<StageInstance>> {
-        self.need_stage_moderator(now, actor, channel_id)?;
+        self.need_stage_moderator(turn, channel_id)?;
         if self.stage_at(channel_id).is_ok() {
             return Err(Refusal::StageExists.into());
         }
         let mut stages = self.structure.guild.stage_instances.clone();
-        let id = self.next_id(now);
+        let id = self.next_id(turn.now);
         let stage = self.stage_instance(id, channel_id, content);
         stages.push(stage.clone());
-        self.put_stages(now, stages, EventName::StageInstanceCreate, stage.clone());
+        self.put_stages(turn.now, stages, EventName::StageInstanceCreate, stage.clone());
         let entry = NewEntry::new(AuditAction::StageInstanceCreate, stage.id).made(audit::of_stage(&stage));
-        self.log(now, actor, entry.option("channel_id", channel_id));
+        self.log(turn, entry.option("channel_id", channel_id));
         Ok(Box::new(stage))
     }
 
     /// Replaces the content of an open stage.
     pub(crate) fn update_stage(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         content: &StageContent,
     ) -> CommandResult<Box<StageInstance>> {
-        self.need_stage_moderator(now, actor, channel_id)?;
+        self.need_stage_moderator(turn, channel_id)?;
         let at = self.stage_at(channel_id)?;
         let mut stages = self.structure.guild.stage_instances.clone();
         let stage = self.stage_instance(stages[at].id, channel_id, content);
         let entry = NewEntry::new(AuditAction::StageInstanceUpdate, stage.id)
             .changed(audit::of_stage(&stages[at]), audit::of_stage(&stage));
         stages[at] = stage.clone();
-        self.put_stages(now, stages, EventName::StageInstanceUpdate, stage.clone());
-        self.log(now, actor, entry.option("channel_id", channel_id));
+        self.put_stages(turn.now, stages, EventName::StageInstanceUpdate, stage.clone());
+        self.log(turn, entry.option("channel_id", channel_id));
         Ok(Box::new(stage))
     }
 
-    pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<()> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    pub(crate) fn delete_stage(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<()> {
+        let context = self.in_channel(turn, channel_id)?;
         let at = self.stage_at(channel_id)?;
         need_to_moderate(&context)?;
-        self.end_stage(now, actor, at);
+        self.end_stage(turn, at);
         Ok(())
     }
 
     /// Ends the stage at this place of the list.
-    pub(crate) fn end_stage(&mut self, now: Now, actor: Actor, at: usize) {
+    pub(crate) fn end_stage(&mut self, turn: Turn<'_>, at: usize) {
         let mut stages = self.structure.guild.stage_instances.clone();
         let stage = stages.remove(at);
         let channel_id = stage.channel_id;
         let entry = NewEntry::new(AuditAction::StageInstanceDelete, stage.id).gone(audit::of_stage(&stage));
-        self.put_stages(now, stages, EventName::StageInstanceDelete, stage);
-        self.log(now, actor, entry.option("channel_id", channel_id));
+        self.put_stages(turn.now, stages, EventName::StageInstanceDelete, stage);
+        self.log(turn, entry.option("channel_id", channel_id));
     }
 
     fn stage_instance(&self, id: Id<()>, channel_id: ChannelId, content: &StageContent) -> StageInstance {
@@ -92,8 +91,8 @@ impl Guild {
         stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)
     }
 
-    fn need_stage_moderator(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<(), Refusal> {
-        let context = self.in_channel(now, actor, channel_id)?;
+    fn need_stage_moderator(&self, turn: Turn<'_>, channel_id: ChannelId) -> Result<(), Refusal> {
+        let context = self.in_channel(turn, channel_id)?;
         if context.channel.kind != ChannelType::Stage {
             return Err(Refusal::InvalidForm("channel_id"));
         }

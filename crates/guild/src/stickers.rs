@@ -8,8 +8,9 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{Actor, NewSticker, Refusal, StickerPatch},
+    command::{NewSticker, Refusal, StickerPatch},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::{AuditAction, EventName, Guild as GuildFields, Sticker, StickerId};
@@ -22,14 +23,14 @@ impl Guild {
         self.put_embedded(now, fields, None, EventName::GuildStickersUpdate, resource);
     }
 
-    pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult<Box<Sticker>> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn create_sticker(&mut self, turn: Turn<'_>, new: &NewSticker) -> CommandResult<Box<Sticker>> {
+        let guild_context = self.in_guild(turn)?;
         guild_context.need_to_create_expressions()?;
         if self.structure.guild.stickers.len() >= self.limits.stickers_max {
             return Err(Refusal::TooManyStickers.into());
         }
         let sticker = Sticker {
-            id: new.id.unwrap_or_else(|| self.next_id(now)),
+            id: new.id.unwrap_or_else(|| self.next_id(turn.now)),
             name: new.name.clone(),
             description: new.description.clone(),
             tags: new.tags.clone(),
@@ -38,20 +39,19 @@ impl Guild {
         };
         let mut stickers = self.structure.guild.stickers.clone();
         stickers.push(sticker.clone());
-        self.put_stickers(now, stickers);
+        self.put_stickers(turn.now, stickers);
         let entry = NewEntry::new(AuditAction::StickerCreate, sticker.id);
-        self.log(now, actor, entry.made(audit::of_sticker(&sticker)));
+        self.log(turn, entry.made(audit::of_sticker(&sticker)));
         Ok(Box::new(sticker))
     }
 
     pub(crate) fn update_sticker(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         id: StickerId,
         patch: &StickerPatch,
     ) -> CommandResult<Box<Sticker>> {
-        let guild_context = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(turn)?;
         let mut stickers = self.structure.guild.stickers.clone();
         let sticker = stickers.iter_mut().find(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
         guild_context.need_to_change_expression(sticker.user.as_ref().map(|user| user.id))?;
@@ -67,21 +67,21 @@ impl Guild {
         }
         let sticker = sticker.clone();
         if sticker != before {
-            self.put_stickers(now, stickers);
+            self.put_stickers(turn.now, stickers);
             let entry = NewEntry::new(AuditAction::StickerUpdate, id);
-            self.log(now, actor, entry.changed(audit::of_sticker(&before), audit::of_sticker(&sticker)));
+            self.log(turn, entry.changed(audit::of_sticker(&before), audit::of_sticker(&sticker)));
         }
         Ok(Box::new(sticker))
     }
 
-    pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult<()> {
-        let guild_context = self.in_guild(now, actor)?;
+    pub(crate) fn delete_sticker(&mut self, turn: Turn<'_>, id: StickerId) -> CommandResult<()> {
+        let guild_context = self.in_guild(turn)?;
         let mut stickers = self.structure.guild.stickers.clone();
         let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
         guild_context.need_to_change_expression(stickers[at].user.as_ref().map(|user| user.id))?;
         let sticker = stickers.remove(at);
-        self.put_stickers(now, stickers);
-        self.log(now, actor, NewEntry::new(AuditAction::StickerDelete, id).gone(audit::of_sticker(&sticker)));
+        self.put_stickers(turn.now, stickers);
+        self.log(turn, NewEntry::new(AuditAction::StickerDelete, id).gone(audit::of_sticker(&sticker)));
         Ok(())
     }
 }

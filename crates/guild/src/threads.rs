@@ -24,6 +24,7 @@ use crate::{
     machine::{CommandResult, Guild},
     messages::is_counted,
     record::Write,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
@@ -47,17 +48,17 @@ type Members = Arc<BTreeMap<UserId, ThreadMember>>;
 
 impl Guild {
     /// A thread that the actor can view. Permissions are those of the parent, except for writing and locks.
-    pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<ChannelContext, Refusal> {
+    pub(crate) fn in_thread(&self, turn: Turn<'_>, thread_id: ChannelId) -> Result<ChannelContext, Refusal> {
         let thread = self.threads.get(thread_id).ok_or(Refusal::UnknownChannel)?;
         let parent_id = thread.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
-        let parent = self.in_channel(now, actor, parent_id)?;
+        let parent = self.in_channel(turn, parent_id)?;
         let is_in = parent.member.as_ref().is_none_or(|member| thread.members.contains_key(&member.user.id));
         if thread.is_private() && !is_in && !parent.can(Permissions::MANAGE_THREADS) {
             return Err(Refusal::MissingAccess);
         }
         let mut permissions = match &parent.member {
             Some(member) => {
-                self.structure.thread_permissions(self.structure.standing(member, now.unix), &parent.channel)
+                self.structure.thread_permissions(self.structure.standing(member, turn.now.unix), &parent.channel)
             }
             None => parent.permissions,
         };
@@ -243,12 +244,11 @@ impl Guild {
     /// others may reopen.
     pub(crate) fn update_thread(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         thread_id: ChannelId,
         patch: &ChannelPatch,
     ) -> CommandResult<ThreadReply> {
-        let context = self.in_thread(now, actor, thread_id)?;
+        let context = self.in_thread(turn, thread_id)?;
         let entry = self.need_thread(&context)?.clone();
         let mut channel = Channel::clone(&entry.channel);
         let Some(thread) = &mut channel.thread else { return Err(Refusal::UnknownChannel.into()) };
@@ -273,7 +273,7 @@ impl Guild {
             if !archived && self.threads.active_count() >= self.limits.active_threads_max {
                 return Err(Refusal::TooManyThreads.into());
             }
-            (thread.archived, thread.archive_timestamp) = (archived, now.unix);
+            (thread.archived, thread.archive_timestamp) = (archived, turn.now.unix);
         }
         thread.locked = patch.locked.unwrap_or(thread.locked);
         thread.auto_archive_duration = patch.auto_archive_duration.unwrap_or(thread.auto_archive_duration);
@@ -292,21 +292,21 @@ impl Guild {
         if channel != *entry.channel {
             let logged = NewEntry::new(AuditAction::ThreadUpdate, thread_id);
             let logged = logged.changed(audit::of_channel(&entry.channel), audit::of_channel(&channel));
-            self.put_thread(now, &entry, channel);
-            self.log(now, actor, logged);
+            self.put_thread(turn.now, &entry, channel);
+            self.log(turn, logged);
         }
-        self.thread_reply(thread_id, actor)
+        self.thread_reply(thread_id, turn.actor)
     }
 
-    pub(crate) fn delete_thread(&mut self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult<ThreadReply> {
-        let context = self.in_thread(now, actor, thread_id)?;
+    pub(crate) fn delete_thread(&mut self, turn: Turn<'_>, thread_id: ChannelId) -> CommandResult<ThreadReply> {
+        let context = self.in_thread(turn, thread_id)?;
         context.need(Permissions::MANAGE_THREADS)?;
         let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
         let resource = ResourcePayload::ThreadGone(entry.channel.clone());
         self.publish_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
-        self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
+        self.log(turn, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Box::new((entry, None)))
     }
 

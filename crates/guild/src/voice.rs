@@ -17,6 +17,7 @@ use crate::{
     background::STEP_ITEMS,
     command::{Actor, Refusal, VoiceStatePatch},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{
     AudienceRule, GuildStructure, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry,
@@ -293,10 +294,10 @@ impl Guild {
     }
 
     /// Voice state of a user in a channel that the actor can view; their own wherever they are.
-    fn need_voice_state(&self, now: Now, actor: Actor, user_id: UserId) -> Result<VoiceEntry, Refusal> {
-        let guild_context = self.in_guild(now, actor)?;
+    fn need_voice_state(&self, turn: Turn<'_>, user_id: UserId) -> Result<VoiceEntry, Refusal> {
+        let guild_context = self.in_guild(turn)?;
         let entry = self.voice.entries.get(user_id).ok_or(Refusal::UnknownVoiceState)?;
-        let can_view = |channel_id| self.in_channel(now, actor, channel_id).is_ok();
+        let can_view = |channel_id| self.in_channel(turn, channel_id).is_ok();
         if guild_context.is(user_id) || entry.state.channel_id.is_some_and(can_view) {
             Ok(entry.clone())
         } else {
@@ -304,26 +305,25 @@ impl Guild {
         }
     }
 
-    pub(crate) fn read_voice_state(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Box<VoiceEntry>> {
-        Ok(Box::new(self.need_voice_state(now, actor, user_id)?))
+    pub(crate) fn read_voice_state(&self, turn: Turn<'_>, user_id: UserId) -> CommandResult<Box<VoiceEntry>> {
+        Ok(Box::new(self.need_voice_state(turn, user_id)?))
     }
 
     /// Of users on a stage. They step back and withdraw their request as they like, request to speak with
     /// REQUEST_TO_SPEAK, and speak when a member with MUTE_MEMBERS permits it.
     pub(crate) fn update_voice_state(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         user_id: UserId,
         patch: &VoiceStatePatch,
     ) -> CommandResult<()> {
-        let entry = self.need_voice_state(now, actor, user_id)?;
+        let entry = self.need_voice_state(turn, user_id)?;
         let before = entry.state;
         let Some(channel_id) = before.channel_id else { return Err(Refusal::UnknownVoiceState.into()) };
         if patch.channel_id.is_some_and(|wanted| wanted != channel_id) {
             return Err(Refusal::NotInVoice.into());
         }
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         if context.channel.kind != ChannelType::Stage {
             return Err(Refusal::WrongChannelType.into());
         }
@@ -336,14 +336,14 @@ impl Guild {
             state.suppress = suppress;
             // Others' leave to speak is an invitation, which clients show by this time. Bots need none.
             let is_invitation = !suppress && !is_own && !entry.member.user.bot;
-            state.request_to_speak_timestamp = is_invitation.then_some(now.unix);
+            state.request_to_speak_timestamp = is_invitation.then_some(turn.now.unix);
         } else if !is_own {
             context.need(Permissions::MUTE_MEMBERS)?;
         }
         if let Some(requested_at) = patch.request_to_speak_timestamp.filter(|_| is_own) {
             if let Some(requested_at) = requested_at {
                 context.need(Permissions::REQUEST_TO_SPEAK)?;
-                if requested_at.0 < now.unix.0 - CLOCKS_APART_MS_MAX {
+                if requested_at.0 < turn.now.unix.0 - CLOCKS_APART_MS_MAX {
                     return Err(Refusal::InvalidForm("request_to_speak_timestamp").into());
                 }
             }
@@ -358,12 +358,11 @@ impl Guild {
 
     pub(crate) fn show_voice(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         user_id: UserId,
         channel_id: Option<ChannelId>,
     ) -> CommandResult<()> {
-        if actor != Actor::System {
+        if turn.actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
         let member = self.need_member(user_id)?;
@@ -378,7 +377,7 @@ impl Guild {
         if self.is_closing(channel_id) {
             return Err(Refusal::UnknownChannel.into());
         }
-        let permissions = self.permissions_in(now, &member, channel);
+        let permissions = self.permissions_in(turn.now, &member, channel);
         let state = VoiceState {
             channel_id: Some(channel_id),
             session_id: format!("{user_id:032}"),

@@ -14,13 +14,13 @@ use crate::{
         Actor, MessagePatch, MessageReply, NewMessage, NewThread, NewWebhook, Refusal, WebhookPatch, WebhookPost,
     },
     machine::{CommandResult, Guild, Stop},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use guildhall_stdx::Now;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -43,12 +43,11 @@ impl WebhookAccess {
 impl Guild {
     pub(crate) fn create_webhook(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: ChannelId,
         new: &NewWebhook,
     ) -> CommandResult<Arc<Webhook>> {
-        let context = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(turn, channel_id)?;
         context.need(Permissions::MANAGE_WEBHOOKS)?;
         need_place_for_webhooks(&context)?;
         let of_channel = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
@@ -58,7 +57,7 @@ impl Guild {
         let user = context.member.as_ref().map(|member| member.user.clone());
         let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
         let webhook = Webhook {
-            id: new.id.unwrap_or_else(|| self.next_id(now)),
+            id: new.id.unwrap_or_else(|| self.next_id(turn.now)),
             guild_id: self.structure.id(),
             channel_id,
             name: new.name.clone(),
@@ -69,7 +68,7 @@ impl Guild {
         };
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookCreate, webhook.id);
-        self.log(now, actor, entry.made(audit::of_webhook(&webhook)));
+        self.log(turn, entry.made(audit::of_webhook(&webhook)));
         Ok(webhook)
     }
 
@@ -88,11 +87,11 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    fn need_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> Result<Arc<Webhook>, Refusal> {
+    fn need_webhook(&self, turn: Turn<'_>, id: WebhookId, access: &WebhookAccess) -> Result<Arc<Webhook>, Refusal> {
         let webhook = self.resources.webhooks.get(&id).cloned().ok_or(Refusal::UnknownWebhook)?;
         match access {
             WebhookAccess::Actor(actor) => {
-                self.in_channel(now, *actor, webhook.channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
+                self.in_channel(turn.by(*actor), webhook.channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
             }
             WebhookAccess::Token(token) if is_same(token, &webhook.token) => {}
             WebhookAccess::Token(_) => return Err(Refusal::InvalidWebhookToken),
@@ -100,24 +99,28 @@ impl Guild {
         Ok(webhook)
     }
 
-    pub(crate) fn read_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult<Arc<Webhook>> {
-        Ok(self.need_webhook(now, id, access)?)
+    pub(crate) fn read_webhook(
+        &self,
+        turn: Turn<'_>,
+        id: WebhookId,
+        access: &WebhookAccess,
+    ) -> CommandResult<Arc<Webhook>> {
+        Ok(self.need_webhook(turn, id, access)?)
     }
 
     /// Of one channel, or of all in which the actor may manage them.
     pub(crate) fn list_webhooks(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         channel_id: Option<ChannelId>,
     ) -> CommandResult<Vec<Arc<Webhook>>> {
         match channel_id {
-            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?,
-            None => self.in_guild(now, actor)?.need(Permissions::MANAGE_WEBHOOKS)?,
+            Some(channel_id) => self.in_channel(turn, channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?,
+            None => self.in_guild(turn)?.need(Permissions::MANAGE_WEBHOOKS)?,
         }
         let is_meant = |webhook: &&Arc<Webhook>| channel_id.is_none_or(|channel_id| webhook.channel_id == channel_id);
         let may_see = |webhook: &&Arc<Webhook>| {
-            let context = self.in_channel(now, actor, webhook.channel_id);
+            let context = self.in_channel(turn, webhook.channel_id);
             context.is_ok_and(|context| context.can(Permissions::MANAGE_WEBHOOKS))
         };
         let webhooks = self.resources.webhooks.values().filter(is_meant).filter(may_see).cloned();
@@ -126,12 +129,12 @@ impl Guild {
 
     pub(crate) fn update_webhook(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         id: WebhookId,
         access: &WebhookAccess,
         patch: &WebhookPatch,
     ) -> CommandResult<Arc<Webhook>> {
-        let before = self.need_webhook(now, id, access)?;
+        let before = self.need_webhook(turn, id, access)?;
         let mut webhook = Webhook::clone(&before);
         if let Some(name) = &patch.name {
             webhook.name.clone_from(name);
@@ -141,7 +144,7 @@ impl Guild {
         }
         // A token posts where it was made to post.
         if let (Some(channel_id), WebhookAccess::Actor(actor)) = (patch.channel_id, access) {
-            let context = self.in_channel(now, *actor, channel_id)?;
+            let context = self.in_channel(turn.by(*actor), channel_id)?;
             context.need(Permissions::MANAGE_WEBHOOKS)?;
             need_place_for_webhooks(&context)?;
             webhook.channel_id = channel_id;
@@ -154,43 +157,48 @@ impl Guild {
         }
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookUpdate, id);
-        self.log(now, access.actor(), entry.changed(audit::of_webhook(&before), audit::of_webhook(&webhook)));
+        self.log(turn.by(access.actor()), entry.changed(audit::of_webhook(&before), audit::of_webhook(&webhook)));
         Ok(webhook)
     }
 
-    pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult<()> {
-        let webhook = self.need_webhook(now, id, access)?;
+    pub(crate) fn delete_webhook(
+        &mut self,
+        turn: Turn<'_>,
+        id: WebhookId,
+        access: &WebhookAccess,
+    ) -> CommandResult<()> {
+        let webhook = self.need_webhook(turn, id, access)?;
         self.resources.webhooks.remove(&id);
         self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         self.publish_webhooks(webhook.channel_id);
         let entry = NewEntry::new(AuditAction::WebhookDelete, id);
-        self.log(now, access.actor(), entry.gone(audit::of_webhook(&webhook)));
+        self.log(turn.by(access.actor()), entry.gone(audit::of_webhook(&webhook)));
         Ok(())
     }
 
     /// The channel or thread that it may post into.
     fn webhook_channel(
         &self,
-        now: Now,
+        turn: Turn<'_>,
         webhook: &Webhook,
         thread_id: Option<ChannelId>,
     ) -> Result<ChannelContext, Refusal> {
-        let context = self.message_channel(now, Actor::System, thread_id.unwrap_or(webhook.channel_id))?;
+        let context = self.message_channel(turn.by(Actor::System), thread_id.unwrap_or(webhook.channel_id))?;
         let is_its = context.channel.id == webhook.channel_id || context.channel.parent_id == Some(webhook.channel_id);
         if is_its { Ok(context) } else { Err(Refusal::UnknownChannel) }
     }
 
     pub(crate) fn execute_webhook(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         id: WebhookId,
         access: &WebhookAccess,
         post: &WebhookPost,
     ) -> CommandResult<Box<MessageReply>> {
-        let webhook = self.need_webhook(now, id, access)?;
+        let webhook = self.need_webhook(turn, id, access)?;
         let new: &NewMessage = &post.message;
         let author = Arc::new(webhook.author(post.username.as_deref(), post.avatar.as_deref()));
-        let own = self.in_channel(now, Actor::System, webhook.channel_id)?;
+        let own = self.in_channel(turn.by(Actor::System), webhook.channel_id)?;
         match (&post.thread_name, post.thread_id, own.channel.kind.holds_posts()) {
             (Some(_), _, false) => return Err(Refusal::NoPostsByWebhook.into()),
             (Some(_), Some(_), true) => return Err(Refusal::PostOrThread.into()),
@@ -198,73 +206,73 @@ impl Guild {
             (Some(name), None, true) => {
                 let thread =
                     NewThread { name: name.clone(), applied_tags: post.applied_tags.clone(), ..NewThread::default() };
-                return self.begin_webhook_post(now, &own, &thread, new, (author, id));
+                return self.begin_webhook_post(turn.now, &own, &thread, new, (author, id));
             }
             (None, _, _) => {}
         }
-        let context = self.webhook_channel(now, &webhook, post.thread_id)?;
+        let context = self.webhook_channel(turn, &webhook, post.thread_id)?;
         self.need_reopenable(&context)?;
         self.check_filled(new)?;
         // Nothing is refused from here on.
 
-        self.open_thread(now, &context);
+        self.open_thread(turn.now, &context);
         let message = Message {
             webhook_id: Some(id),
-            ..Message::new(self.next_id(now), context.channel.id, self.structure.id(), author)
+            ..Message::new(self.next_id(turn.now), context.channel.id, self.structure.id(), author)
         };
-        let message = self.with_content(now, new, Permissions::ALL, None, message);
-        self.join_by_mention(now, &context, &message.mentions);
-        Ok(self.commit_message(now, &context, message, new.nonce.as_ref().map(|nonce| (nonce, false)), None))
+        let message = self.with_content(turn.now, new, Permissions::ALL, None, message);
+        self.join_by_mention(turn.now, &context, &message.mentions);
+        Ok(self.commit_message(turn.now, &context, message, new.nonce.as_ref().map(|nonce| (nonce, false)), None))
     }
 
     /// A message that was posted by this webhook.
     fn webhook_message(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         (id, access): (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
     ) -> Result<(ChannelContext, Arc<Message>), Stop> {
-        let webhook = self.need_webhook(now, id, access)?;
-        let context = self.webhook_channel(now, &webhook, thread_id)?;
+        let webhook = self.need_webhook(turn, id, access)?;
+        let context = self.webhook_channel(turn, &webhook, thread_id)?;
         let message = self.need_message((context.channel.id, message_id))?.message.clone();
         if message.webhook_id == Some(id) { Ok((context, message)) } else { Err(Refusal::UnknownMessage.into()) }
     }
 
     pub(crate) fn read_webhook_message(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         webhook: (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
     ) -> CommandResult<Box<MessageReply>> {
-        let (context, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        let (context, message) = self.webhook_message(turn, webhook, thread_id, message_id)?;
         let reactions = self.need_message((context.channel.id, message_id))?.counts(Actor::System);
-        let message = self.limits.links.renewed(now.unix, message);
+        let message = self.limits.links.renewed(turn.now.unix, message);
         Ok(Box::new(MessageReply { message, reactions, referenced: None }))
     }
 
     pub(crate) fn edit_webhook_message(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         webhook: (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
         patch: &MessagePatch,
     ) -> CommandResult<Box<MessageReply>> {
-        let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
-        self.edit_message(now, Actor::System, context.channel.id, message_id, patch)
+        let (context, _) = self.webhook_message(turn, webhook, thread_id, message_id)?;
+        self.edit_message(turn.by(Actor::System), context.channel.id, message_id, patch)
     }
 
     pub(crate) fn delete_webhook_message(
         &mut self,
-        now: Now,
+        turn: Turn<'_>,
         webhook: (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
     ) -> CommandResult<()> {
-        let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
-        self.delete_message(now, Actor::System, context.channel.id, message_id)
+        let (context, _) = self.webhook_message(turn, webhook, thread_id, message_id)?;
+        self.delete_message(turn.by(Actor::System), context.channel.id, message_id)
     }
 }
 

@@ -6,11 +6,12 @@ use super::Members;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
+    command::{MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
     machine::{CommandResult, Guild, Stop},
     messages::need_for_content,
     record::Write,
     slow_mode::Limited,
+    turn::Turn,
 };
 use guildhall_guild_protocol::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
@@ -28,12 +29,11 @@ const AUTO_ARCHIVE_MIN: u16 = 4_320;
 impl Guild {
     pub(crate) fn create_thread(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         parent_id: ChannelId,
         new: &NewThread,
     ) -> CommandResult<ThreadReply> {
-        let parent = self.in_channel(now, actor, parent_id)?;
+        let parent = self.in_channel(turn, parent_id)?;
         let kind = thread_kind(&parent.channel, new)?;
         // A post of a forum is a message for users who may write there.
         let holds_posts = parent.channel.kind.holds_posts();
@@ -44,7 +44,7 @@ impl Guild {
         })?;
         self.need_room_for_thread()?;
         let owner = parent.author()?;
-        self.check_slow_mode(now, &parent, owner.user.id, Limited::Threads)?;
+        self.check_slow_mode(turn.now, &parent, owner.user.id, Limited::Threads)?;
         let starter = match new.from {
             Some(message_id) => {
                 parent.need_history()?;
@@ -72,10 +72,10 @@ impl Guild {
 
         let thread_id: ChannelId = match new.from {
             Some(message_id) => message_id.cast(),
-            None => self.next_id(now),
+            None => self.next_id(turn.now),
         };
-        let entry = self.add_thread(now, &parent, (thread_id, kind), new, applied_tags, (owner.user.id, true));
-        self.record_for_slow_mode(now, &parent, owner.user.id, Limited::Threads);
+        let entry = self.add_thread(turn.now, &parent, (thread_id, kind), new, applied_tags, (owner.user.id, true));
+        self.record_for_slow_mode(turn.now, &parent, owner.user.id, Limited::Threads);
         let mut began_from = None;
         if let Some(starter) = starter {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
@@ -84,7 +84,7 @@ impl Guild {
             self.messages.change((parent_id, message.id), version, |cached| cached.message = message.clone());
             began_from = Some(message.clone());
             self.publish_message(
-                now,
+                turn.now,
                 EventName::MessageUpdate,
                 &parent,
                 message,
@@ -93,12 +93,12 @@ impl Guild {
             );
         }
         if let Some(post) = &new.message {
-            self.put_first_message(now, &parent, &entry, post, (owner.user.clone(), None));
+            self.put_first_message(turn.now, &parent, &entry, post, (owner.user.clone(), None));
         }
-        self.announce_thread(now, &parent, &owner, thread_id, began_from);
+        self.announce_thread(turn.now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
-        self.log(now, actor, logged.made(audit::of_channel(&entry.channel)));
-        self.thread_reply(thread_id, actor)
+        self.log(turn, logged.made(audit::of_channel(&entry.channel)));
+        self.thread_reply(thread_id, turn.actor)
     }
 
     fn need_room_for_thread(&self) -> Result<(), Refusal> {

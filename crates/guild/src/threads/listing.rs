@@ -6,6 +6,7 @@ use super::is_active;
 use crate::{
     command::{Actor, ArchivedThreads, ThreadList},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
 use guildhall_model::{ChannelId, EventName, Member, Permissions, ThreadMember};
@@ -14,25 +15,24 @@ use std::sync::Arc;
 
 impl Guild {
     /// The open threads that the actor can view.
-    pub(crate) fn list_threads(&self, now: Now, actor: Actor) -> CommandResult<Box<ThreadList>> {
-        self.in_guild(now, actor)?;
+    pub(crate) fn list_threads(&self, turn: Turn<'_>) -> CommandResult<Box<ThreadList>> {
+        self.in_guild(turn)?;
         let is_viewed =
-            |entry: &ThreadEntry| is_active(&entry.channel) && self.in_thread(now, actor, entry.channel.id).is_ok();
+            |entry: &ThreadEntry| is_active(&entry.channel) && self.in_thread(turn, entry.channel.id).is_ok();
         let threads: Vec<_> = self.threads.iter().map(|(_, entry)| entry).filter(|e| is_viewed(e)).cloned().collect();
-        Ok(self.thread_list(threads, actor, false))
+        Ok(self.thread_list(threads, turn.actor, false))
     }
 
     /// Archived threads of a channel, last archived first. Private ones: all (needs MANAGE_THREADS), or the actor's
     /// own, largest id first.
     pub(crate) fn list_archived_threads(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         parent_id: ChannelId,
         which: ArchivedThreads,
     ) -> CommandResult<Box<ThreadList>> {
         let ArchivedThreads { are_private, are_own, before, before_id, limit } = which;
-        let parent = self.in_channel(now, actor, parent_id)?;
+        let parent = self.in_channel(turn, parent_id)?;
         parent.need_history()?;
         if are_private && !are_own {
             parent.need(Permissions::MANAGE_THREADS)?;
@@ -40,7 +40,7 @@ impl Guild {
         let archived_at = |entry: &ThreadEntry| {
             entry.channel.thread.as_ref().filter(|thread| thread.archived).map(|thread| thread.archive_timestamp)
         };
-        let is_in = |entry: &ThreadEntry| actor.user_id().is_none_or(|id| entry.members.contains_key(&id));
+        let is_in = |entry: &ThreadEntry| turn.actor.user_id().is_none_or(|id| entry.members.contains_key(&id));
         let is_meant = |entry: &&ThreadEntry| {
             entry.channel.parent_id == Some(parent_id)
                 && entry.is_private() == are_private
@@ -53,16 +53,15 @@ impl Guild {
         threads.sort_unstable_by_key(|entry| std::cmp::Reverse(order(entry)));
         let has_more = threads.len() > limit;
         threads.truncate(limit);
-        Ok(self.thread_list(threads, actor, has_more))
+        Ok(self.thread_list(threads, turn.actor, has_more))
     }
 
     pub(crate) fn list_thread_members(
         &self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         thread_id: ChannelId,
     ) -> CommandResult<Vec<(ThreadMember, Option<Arc<Member>>)>> {
-        let context = self.in_thread(now, actor, thread_id)?;
+        let context = self.in_thread(turn, thread_id)?;
         let entry = self.need_thread(&context)?;
         let members = entry.members.values().map(|of| (*of, self.member(of.user_id)));
         Ok(members.collect())
@@ -77,7 +76,7 @@ impl Guild {
     /// Members of a thread with presences, for a session that subscribes to them.
     pub(crate) fn send_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
-        if self.in_thread(now, Actor::User(user_id), thread_id).is_err() {
+        if self.in_thread(Turn::new(now, Actor::User(user_id)), thread_id).is_err() {
             return;
         }
         let Some(entry) = self.threads.get(thread_id) else { return };

@@ -7,6 +7,7 @@ use crate::{
     check::ChannelContext,
     command::{Actor, Refusal},
     machine::{CommandResult, Guild},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
@@ -17,13 +18,8 @@ use std::sync::Arc;
 
 impl Guild {
     /// A thread that the actor can view, if it is open to changes of its members.
-    fn in_open_thread(
-        &self,
-        now: Now,
-        actor: Actor,
-        thread_id: ChannelId,
-    ) -> Result<(ChannelContext, ThreadEntry), Refusal> {
-        let context = self.in_thread(now, actor, thread_id)?;
+    fn in_open_thread(&self, turn: Turn<'_>, thread_id: ChannelId) -> Result<(ChannelContext, ThreadEntry), Refusal> {
+        let context = self.in_thread(turn, thread_id)?;
         self.need_open(&context)?;
         let entry = self.need_thread(&context)?.clone();
         Ok((context, entry))
@@ -33,19 +29,18 @@ impl Guild {
     /// SEND_MESSAGES, and in a private thread `invitable`, ownership or MANAGE_THREADS.
     pub(crate) fn add_thread_member(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult<()> {
-        let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
+        let (context, entry) = self.in_open_thread(turn, thread_id)?;
         context.need_free()?;
         if !context.is(user_id) {
             need_to_invite(&context, &entry)?;
             // The added member must be able to view the thread.
             self.need_member(user_id)?;
             let parent_id = entry.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
-            self.in_channel(now, Actor::User(user_id), parent_id)?;
+            self.in_channel(turn.by(Actor::User(user_id)), parent_id)?;
         }
         if entry.members.contains_key(&user_id) {
             return Ok(());
@@ -53,19 +48,18 @@ impl Guild {
         if entry.members.len() >= self.limits.thread_members_max {
             return Err(Refusal::TooManyThreadMembers.into());
         }
-        self.add_to_thread(now, &entry, user_id);
+        self.add_to_thread(turn.now, &entry, user_id);
         Ok(())
     }
 
     /// Oneself; others with MANAGE_THREADS, or by the creator of a private thread.
     pub(crate) fn remove_thread_member(
         &mut self,
-        now: Now,
-        actor: Actor,
+        turn: Turn<'_>,
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult<()> {
-        let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
+        let (context, entry) = self.in_open_thread(turn, thread_id)?;
         if !context.is(user_id) {
             let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| context.is(thread.owner_id));
             if !(entry.is_private() && is_owner) {
@@ -104,7 +98,7 @@ impl Guild {
             let has_room = entry.members.len() < self.limits.thread_members_max;
             if has_room
                 && !entry.members.contains_key(&user.id)
-                && self.in_channel(now, Actor::User(user.id), parent_id).is_ok()
+                && self.in_channel(Turn::new(now, Actor::User(user.id)), parent_id).is_ok()
             {
                 self.add_to_thread(now, &entry, user.id);
             }
