@@ -249,7 +249,7 @@ impl Guild {
         }
         // Nothing is refused from here on.
         let before = self.recipient_ids();
-        self.store_member(now, Member::new(user.clone(), now.unix));
+        self.store_member(Member::new(user.clone(), now.unix));
         self.publish_recipient(EventName::ChannelRecipientAdd, context.channel.id, user, before);
         self.publish_own_channel(EventName::ChannelCreate, &[user.id]);
         self.note(now, context, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
@@ -259,7 +259,7 @@ impl Guild {
     fn leave_group(&mut self, now: Now, context: &ChannelContext, member: &Member) {
         let user = &member.user;
         self.publish_own_channel(EventName::ChannelDelete, &[user.id]);
-        self.remove_entry(now, user.id);
+        self.remove_entry(user.id);
         self.write(Write::DeleteMember(self.structure.id(), user.id));
         let Some(next) = self.members.iter().map(|entry| &entry.member).min_by_key(|m| (m.joined_at, m.user.id)) else {
             return self.end_direct();
@@ -343,7 +343,7 @@ impl Guild {
         self.in_guild(turn)?.need_system()?;
         let member = self.need_member(user.id)?;
         if member.user != *user {
-            self.store_member(turn.now, Member { user: user.clone(), ..Member::clone(&member) });
+            self.store_member(Member { user: user.clone(), ..Member::clone(&member) });
         }
         Ok(())
     }

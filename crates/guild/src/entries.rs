@@ -9,7 +9,7 @@
 use crate::machine::Guild;
 use guildhall_guild_protocol::{MemberEntry, MemberTable};
 use guildhall_model::{Member, Presence, UserId};
-use guildhall_stdx::{Now, heap::Sample};
+use guildhall_stdx::heap::Sample;
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -54,26 +54,26 @@ impl Members {
 
 impl Guild {
     /// Adds or replaces a member.
-    pub(crate) fn put_entry(&mut self, now: Now, member: Arc<Member>) {
+    pub(crate) fn put_entry(&mut self, member: Arc<Member>) {
         let user_id = member.user.id;
         let before = self.members.entry(user_id).cloned();
         self.members.table.insert(member);
-        self.lists_follow(now, user_id, before.as_ref());
+        self.lists_follow(user_id, before.as_ref());
     }
 
     /// Sets the presence of a member; none: offline.
-    pub(crate) fn set_user_presence(&mut self, now: Now, user_id: UserId, presence: Option<Arc<Presence>>) {
+    pub(crate) fn set_user_presence(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) {
         let Some(before) = self.members.entry(user_id).cloned() else { return };
         self.members.online_count += u64::from(presence.is_some());
         self.members.online_count -= u64::from(before.presence.is_some());
         self.members.table.set_presence(user_id, presence);
-        self.lists_follow(now, user_id, Some(&before));
+        self.lists_follow(user_id, Some(&before));
     }
 
-    pub(crate) fn remove_entry(&mut self, now: Now, user_id: UserId) {
+    pub(crate) fn remove_entry(&mut self, user_id: UserId) {
         if let Some(before) = self.members.table.remove(user_id) {
             self.members.online_count -= u64::from(before.presence.is_some());
-            self.lists_follow(now, user_id, Some(&before));
+            self.lists_follow(user_id, Some(&before));
         }
     }
 }

@@ -205,7 +205,7 @@ impl Guild {
                 let answer = self.in_channel(Turn::new(now, actor), channel_id).map(|_| audience);
                 self.answer::<request::ReadAudience>(command, answer);
             }
-            (Waiter::List(..), Found::List(built)) => self.handle_list_built(now, *built),
+            (Waiter::List(..), Found::List(built)) => self.handle_list_built(*built),
             (Waiter::Bulk(bulk), Found::Matches(matches)) => self.bulk_found(now, bulk, matches),
             (waiting, found) => {
                 debug_assert!(false, "{waiting:?} was answered with {found:?}");

@@ -602,7 +602,7 @@ impl Guild {
         self.touch();
         let before = (!self.voice.is_empty()).then(|| self.structure.clone());
         change(Arc::make_mut(&mut self.structure));
-        self.lists_follow_structure(now);
+        self.lists_follow_structure();
         if let Some(before) = before {
             self.voice_follows_structure(now, &before);
         }

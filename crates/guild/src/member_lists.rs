@@ -315,7 +315,7 @@ impl Guild {
                 list.idle_since.get_or_insert(now.instant);
             }
         }
-        if added.is_empty() || self.structure.list_of(channel_id) != Some(id) || !self.has_list(now, id, channel_id) {
+        if added.is_empty() || self.structure.list_of(channel_id) != Some(id) || !self.has_list(id, channel_id) {
             return;
         }
         // Rows sent before and rows sent now must have the same age.
@@ -328,7 +328,7 @@ impl Guild {
     }
 
     /// Whether the list exists or is being built; starts to build it if there is room.
-    fn has_list(&mut self, now: Now, id: ListId, channel_id: ChannelId) -> bool {
+    fn has_list(&mut self, id: ListId, channel_id: ChannelId) -> bool {
         if self.lists.lists.contains_key(&id) {
             return true;
         }
@@ -352,7 +352,7 @@ impl Guild {
             idle_since: None,
         };
         self.lists.lists.insert(id, list);
-        self.build_list(now, id, None);
+        self.build_list(id, None);
         true
     }
 
@@ -361,7 +361,7 @@ impl Guild {
     }
 
     /// Builds a list, or applies changes since its snapshot to built rows.
-    fn build_list(&mut self, now: Now, id: ListId, before: Option<(MemberTable, MemberList)>) {
+    fn build_list(&mut self, id: ListId, before: Option<(MemberTable, MemberList)>) {
         self.lists.last_number += 1;
         let (number, members_count) = (self.lists.last_number, self.members.len());
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
@@ -376,7 +376,7 @@ impl Guild {
         if work > AT_ONCE_MAX {
             self.enqueue_list(id, number);
         } else if let Some(build) = self.begin_build(id, number) {
-            self.handle_list_built(now, build.run());
+            self.handle_list_built(build.run());
         }
     }
 
@@ -391,14 +391,14 @@ impl Guild {
     }
 
     /// A build has ended. Changes made since its snapshot are applied, in another job if there are many.
-    pub(crate) fn handle_list_built(&mut self, now: Now, built: ListBuilt) {
+    pub(crate) fn handle_list_built(&mut self, built: ListBuilt) {
         let ListBuilt { list: id, number, rows, members } = built;
         let Some(list) = self.lists.lists.get_mut(&id).filter(|list| list.number == number) else {
             // The list is no longer watched, or was restarted.
             return self.dispose(members.len(), (rows, members));
         };
         if matches!(&list.rows, Rows::Building { touched, .. } if !touched.is_empty()) {
-            return self.build_list(now, id, Some((members, rows)));
+            return self.build_list(id, Some((members, rows)));
         }
         list.rows = Rows::Live(rows);
         self.answer_watchers(id);
@@ -445,7 +445,7 @@ impl Guild {
 
     /// Follows a member who joined, changed or left, or a changed presence. `before` is the old entry of the table,
     /// which has the new one already.
-    pub(crate) fn lists_follow(&mut self, now: Now, user_id: UserId, before: Option<&MemberEntry>) {
+    pub(crate) fn lists_follow(&mut self, user_id: UserId, before: Option<&MemberEntry>) {
         if self.lists.is_empty() {
             return;
         }
@@ -464,12 +464,12 @@ impl Guild {
         let count = self.members.len();
         let limit = ListRules::OFFLINE_LISTED_MEMBERS_MAX;
         if renewed && (count == limit || count == limit + 1) {
-            self.lists_follow_structure(now);
+            self.lists_follow_structure();
         }
     }
 
     /// Rebuilds the lists that a change of roles, channels or the owner may affect.
-    pub(crate) fn lists_follow_structure(&mut self, now: Now) {
+    pub(crate) fn lists_follow_structure(&mut self) {
         if self.lists.is_empty() {
             return;
         }
@@ -492,7 +492,7 @@ impl Guild {
             list.viewers = Viewers::new(structure.clone(), channel.clone(), id);
             list.rules.clone_from(&rules);
             self.dispose_rows(id);
-            self.build_list(now, id, None);
+            self.build_list(id, None);
         }
     }
 

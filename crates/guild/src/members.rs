@@ -63,7 +63,7 @@ impl Guild {
         member: Member,
     ) -> Arc<Member> {
         let user_id = member.user.id;
-        let member = self.store_member(now, member);
+        let member = self.store_member(member);
         let event = self.event(name, rule, Payload::Member(member.clone())).always_to(user_id).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, Some(member.clone())));
         self.refresh_voice(now, &member);
@@ -71,9 +71,9 @@ impl Guild {
     }
 
     /// Stores a new or changed member; the caller publishes the event.
-    pub(crate) fn store_member(&mut self, now: Now, member: Member) -> Arc<Member> {
+    pub(crate) fn store_member(&mut self, member: Member) -> Arc<Member> {
         let member = Arc::new(member);
-        self.put_entry(now, member.clone());
+        self.put_entry(member.clone());
         self.write(Write::PutMember(self.structure.id(), member.clone()));
         self.voice.set_member(&member);
         member
@@ -297,7 +297,7 @@ impl Guild {
         let sessions: Vec<_> = self.relays.user_sessions(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.relays.remove_session(key)));
         self.presences.forget(user_id);
-        self.remove_entry(now, user_id);
+        self.remove_entry(user_id);
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, AudienceRule::Members, payload).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, None));

@@ -118,7 +118,7 @@ impl Guild {
             return;
         }
         let before = entry.presence.clone();
-        self.set_user_presence(now, user_id, presence.clone());
+        self.set_user_presence(user_id, presence.clone());
         self.touch();
         if !self.relays.is_watched(user_id) {
             self.presences.limiter.forget(user_id);
@@ -128,10 +128,10 @@ impl Guild {
     }
 
     /// As `refresh_presence`, for a session that the previous process had: watchers know its presence.
-    pub(crate) fn restore_presence(&mut self, now: Now, user_id: UserId) {
+    pub(crate) fn restore_presence(&mut self, user_id: UserId) {
         let presence = self.aggregate(user_id);
         if self.members.entry(user_id).is_some_and(|entry| entry.presence != presence) {
-            self.set_user_presence(now, user_id, presence);
+            self.set_user_presence(user_id, presence);
             self.touch();
         }
     }

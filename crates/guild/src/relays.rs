@@ -101,7 +101,7 @@ impl Guild {
         self.relays.put_session(key, client, reads_presences);
         // First, so that the view contains it (L3).
         match is_restored {
-            true => self.restore_presence(now, user_id),
+            true => self.restore_presence(user_id),
             false => self.refresh_presence(now, user_id),
         }
         if reads_presences {

@@ -35,20 +35,20 @@ impl Guild {
 
     fn follow_item(&mut self, now: Now, item: HandoffItem) {
         match item {
-            HandoffItem::Guild(fields) => self.follow_structure(now, |structure| structure.guild = fields),
-            HandoffItem::Role(role) => self.follow_structure(now, |structure| {
+            HandoffItem::Guild(fields) => self.follow_structure(|structure| structure.guild = fields),
+            HandoffItem::Role(role) => self.follow_structure(|structure| {
                 Arc::make_mut(&mut structure.roles).insert(role.id, role);
             }),
-            HandoffItem::RoleGone(role_id) => self.follow_structure(now, |structure| {
+            HandoffItem::RoleGone(role_id) => self.follow_structure(|structure| {
                 Arc::make_mut(&mut structure.roles).remove(&role_id);
             }),
             HandoffItem::Channel(channel) if channel.kind.is_thread() => self.follow_thread(now, channel),
-            HandoffItem::Channel(channel) => self.follow_structure(now, |structure| {
+            HandoffItem::Channel(channel) => self.follow_structure(|structure| {
                 Arc::make_mut(&mut structure.channels).insert(channel.id, channel);
             }),
-            HandoffItem::ChannelGone(channel_id) => self.follow_channel_gone(now, channel_id),
-            HandoffItem::Member(member) => self.follow_member(now, member),
-            HandoffItem::MemberGone(user_id) => self.follow_member_gone(now, user_id),
+            HandoffItem::ChannelGone(channel_id) => self.follow_channel_gone(channel_id),
+            HandoffItem::Member(member) => self.follow_member(member),
+            HandoffItem::MemberGone(user_id) => self.follow_member_gone(user_id),
             HandoffItem::Resource(resource) => self.follow_resource(resource),
             HandoffItem::ResourceGone(key) => self.follow_resource_gone(key),
             HandoffItem::ResourcesGone(key) => self.follow_resources_gone(key),
@@ -64,9 +64,9 @@ impl Guild {
     }
 
     /// Changes of voice states that follow from it are items of their own.
-    fn follow_structure(&mut self, now: Now, change: impl FnOnce(&mut GuildStructure)) {
+    fn follow_structure(&mut self, change: impl FnOnce(&mut GuildStructure)) {
         change(Arc::make_mut(&mut self.structure));
-        self.lists_follow_structure(now);
+        self.lists_follow_structure();
     }
 
     fn follow_thread(&mut self, now: Now, channel: Arc<Channel>) {
@@ -76,27 +76,27 @@ impl Guild {
         }
     }
 
-    fn follow_channel_gone(&mut self, now: Now, channel_id: ChannelId) {
+    fn follow_channel_gone(&mut self, channel_id: ChannelId) {
         if let Some(entry) = self.threads.get(channel_id).cloned() {
             self.threads.remove(&entry);
         } else {
-            self.follow_structure(now, |structure| {
+            self.follow_structure(|structure| {
                 Arc::make_mut(&mut structure.channels).remove(&channel_id);
             });
         }
         self.messages.forget_channel(channel_id);
     }
 
-    fn follow_member(&mut self, now: Now, member: Arc<Member>) {
-        self.put_entry(now, member.clone());
+    fn follow_member(&mut self, member: Arc<Member>) {
+        self.put_entry(member.clone());
         self.voice.set_member(&member);
     }
 
-    fn follow_member_gone(&mut self, now: Now, user_id: UserId) {
+    fn follow_member_gone(&mut self, user_id: UserId) {
         let sessions: Vec<_> = self.relays.user_sessions(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.relays.remove_session(key)));
         self.presences.forget(user_id);
-        self.remove_entry(now, user_id);
+        self.remove_entry(user_id);
     }
 
     fn follow_resource(&mut self, resource: GuildResource) {
