@@ -11,8 +11,8 @@
 //! Not here    what the system does: backends keep logs of their own.     Spec  docs/protocol/choices.md "Audit log".
 
 use crate::{
-    command::{Actor, Refusal},
-    machine::{CommandResult, Guild},
+    command::{Actor, AuditQuery, CommandResult, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -22,7 +22,6 @@ use guildhall_model::{
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,23 +36,6 @@ const TEXT_CHARS_MAX: usize = 512;
 const OVERWRITES_LOGGED_MAX: usize = 16;
 /// Within this time, deletions of one author's messages in one channel by one moderator are one entry. As upstream.
 const SAME_DELETIONS_MS: i64 = 300_000;
-
-/// Which entries of an audit log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditQuery {
-    /// By this account only.
-    pub user_id: Option<UserId>,
-    /// Of this kind only.
-    pub action: Option<AuditAction>,
-    /// Of this object only.
-    pub target_id: Option<Id<()>>,
-    /// Older than this one.
-    pub before: Option<Id<()>>,
-    /// Newer than this one: oldest first then, else newest first.
-    pub after: Option<Id<()>>,
-    /// At most this many.
-    pub limit: usize,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct AuditLog {

@@ -11,8 +11,8 @@
 use crate::{
     audit::NewEntry,
     check::GuildContext,
-    command::{Join, NewBan, Page, Refusal},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, Join, NewBan, Page, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};

@@ -13,10 +13,10 @@ use crate::{
     audit::NewEntry,
     background::{BackgroundTask, STEP_ITEMS},
     check::{GuildContext, Rank},
-    command::{Actor, BulkRole, ChannelReply, Prune, Refusal, RoleAction, request},
+    command::{Actor, BulkRole, ChannelReply, CommandResult, Prune, Refusal, RoleAction, Stop, request},
     job::{JobId, Matches, MemberFilter, Work},
     job_queue::Waiter,
-    machine::{CommandResult, Guild, Stop},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{GuildStructure, MemberTable};

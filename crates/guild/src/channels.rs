@@ -10,8 +10,8 @@ use crate::{
     audit::{self, NewEntry},
     background::STEP_ITEMS,
     check::ChannelContext,
-    command::{ChannelPatch, ChannelReply, NewChannel, Refusal},
-    machine::{CommandResult, Guild},
+    command::{ChannelPatch, ChannelReply, CommandResult, NewChannel, Refusal},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

@@ -4,9 +4,13 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-rest`.
 
+mod audit;
+mod backend;
+mod direct;
 mod expression;
 mod kind;
 mod message;
+mod outcome;
 mod people;
 mod refusal;
 mod reply;
@@ -17,7 +21,6 @@ mod structure;
 mod thread;
 mod webhook;
 
-use crate::{audit::AuditQuery, backend::BackendCommand, direct::DirectCommand, webhooks::WebhookAccess};
 use guildhall_model::{
     ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
     StickerId, User, UserId, WebhookId,
@@ -25,17 +28,26 @@ use guildhall_model::{
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
+pub use audit::AuditQuery;
+pub use backend::{
+    BackendCommand, Expected, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
+    RoleChange, RolesPut,
+};
+pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
+pub use outcome::Outcome;
+pub(crate) use outcome::{CommandResult, Stop};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
 pub use refusal::{DATABASE_AWAY, DISK_FULL, Refusal};
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
 pub use request::{ChannelReply, HistoryGrant, PublishReply, ReplyValue, Request, Upserted};
+pub(crate) use scheduled_event::Interest;
 pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
 pub use stage::{StageContent, VoiceStatePatch};
 pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, NewRole, RolePatch};
 pub use thread::{ArchivedThreads, NewThread};
-pub use webhook::{NewWebhook, WebhookPatch, WebhookPost};
+pub use webhook::{NewWebhook, WebhookAccess, WebhookPatch, WebhookPost};
 
 /// For a field of a patch that is there: `Some(None)` removes a value. Without the field there is no change.
 fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {

@@ -8,8 +8,8 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{EmojiPatch, NewEmoji, Refusal},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, EmojiPatch, NewEmoji, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;

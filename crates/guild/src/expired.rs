@@ -8,8 +8,8 @@
 //! Not here    when messages expire, and deleting them: `guildhall-node`.
 
 use crate::{
-    command::{Actor, Refusal},
-    machine::{CommandResult, Guild},
+    command::{Actor, CommandResult, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_model::{ChannelId, MessageId};

@@ -9,8 +9,8 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{InviteReply, NewInvite, Refusal},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, InviteReply, NewInvite, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, GuildStructure, Payload, ReplicaUpdate, ResourcePayload};

@@ -10,13 +10,14 @@
 //! Not here    scheduling of jobs: `job_queue`. Threads: the driver.     Spec  docs/protocol/reference.md §8.7, §8.8.
 
 mod filter;
+mod list;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use filter::MemberFilter;
+pub(crate) use list::{ListBuild, ListBuilt, Viewers as ListViewers};
 
-use crate::member_lists::{ListBuild, ListBuilt};
 use guildhall_guild_protocol::{GuildStructure, MemberTable};
 use guildhall_model::{Channel, Member, UserId};
 use guildhall_stdx::Timestamp;

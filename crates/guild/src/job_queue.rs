@@ -13,7 +13,8 @@ use crate::{
     bulk::Bulk,
     command::{Actor, Command, Refusal, ReplyValue, Request, request},
     job::{Found, Job, JobDone, JobId, Prefix, Work},
-    machine::{Guild, Output},
+    machine::Guild,
+    outbox::Output,
     turn::Turn,
 };
 use guildhall_guild_protocol::SessionKey;

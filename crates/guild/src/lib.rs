@@ -58,26 +58,22 @@ mod turn;
 mod voice;
 mod webhooks;
 
-pub use audit::AuditQuery;
-pub use backend::{
-    BackendCommand, Expected, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
-    RoleChange, RolesPut,
-};
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, DATABASE_AWAY,
-    DISK_FULL, EmojiPatch, GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch,
-    MessageReply, NewBan, NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent,
-    NewSticker, NewThread, NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue,
-    Request, RoleAction, RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
-    Upserted, VoiceStatePatch, WebhookPatch, WebhookPost, request,
+    Actor, AllowedMentions, ArchivedThreads, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
+    ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, GuildPatch, GuildReply,
+    HistoryGrant, IMPORT_MEMBERS_MAX, Imported, InviteReply, Join, JoinAudience, MemberPatch, MessagePatch,
+    MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewRole,
+    NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome, Page, Prune, PublishReply, REASSIGNED_MAX,
+    ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction, RoleChange, RolePatch,
+    RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch,
+    WebhookAccess, WebhookPatch, WebhookPost, request,
 };
-pub use direct::{DirectCommand, NewDirect};
 pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use links::{LinkRenewer, RenewLinks};
-pub use machine::{Guild, Outcome, Output};
+pub use machine::Guild;
+pub use outbox::Output;
 pub use publications::PublicationId;
 pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
-pub use webhooks::WebhookAccess;

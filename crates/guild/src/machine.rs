@@ -17,28 +17,28 @@ use crate::{
     audit::AuditLog,
     background::BackgroundTasks,
     cache::CachedMessage,
-    command::{Actor, Command, NewGuild, Refusal, Reply, RoleAction, request::dispatch},
+    command::{
+        Actor, Command, CommandResult, Interest, NewGuild, Outcome, Refusal, RoleAction, Stop, request::dispatch,
+    },
     entries::Members,
     handoff::HandoffLog,
-    job::{Job, JobId},
     job_queue::JobQueue,
     limits::GuildLimits,
     member_lists::MemberLists,
     message_state::Messages,
-    outbox::Outbox,
+    outbox::{Outbox, Output},
     presence::Presences,
     publications::Publications,
     record::{GuildRecord, Write},
     relays::{Client, Relays},
     resource_index::ResourceIndex,
-    scheduled_events::Interest,
     temporary_members::TemporaryMembers,
     threads::Threads,
     turn::Turn,
     voice::VoiceTable,
 };
 use guildhall_guild_protocol::{
-    AudienceRule, Event, GuildStructure, Payload, Published, RelayId, RelayMessage, RelayOutput, ReplicaUpdate, ToGuild,
+    AudienceRule, Event, GuildStructure, Payload, Published, RelayId, RelayMessage, ReplicaUpdate, ToGuild,
 };
 use guildhall_model::{
     Channel, ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions,
@@ -46,57 +46,6 @@ use guildhall_model::{
 };
 use guildhall_stdx::{Instant, Now, Rng};
 use std::{collections::BTreeMap, mem, sync::Arc};
-
-/// What became of a command.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// The command was applied or refused. The caller gets the reply once everything up to `version` is durable;
-    /// replies to reads too, because they may depend on pending writes.
-    Reply(Result<Reply, Refusal>),
-    /// It takes a while, and nothing is refused yet: `Output::Answer` with this id will follow,
-    /// once, from another input.
-    Later(JobId),
-    /// It needs a message that is not in memory, and has changed nothing. Load the message, hand it to
-    /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It
-    /// may then need another.
-    NeedsMessage(ChannelId, MessageId),
-}
-
-/// Outputs of a guild, in order.
-#[derive(Debug)]
-pub enum Output {
-    /// To a relay, once every write before it is durable.
-    Relay(RelayOutput),
-    /// To the sessions of the accounts that its audience rule names, wherever they are, once every write before
-    /// it is durable.
-    Users(Arc<Published>),
-    /// To the store.
-    Write(Write),
-    /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so
-    /// it need not wait for writes.
-    Job(Job),
-    /// The answer to a command that was `Outcome::Later`, once every write before it is durable.
-    Answer(JobId, Result<Reply, Refusal>),
-}
-
-/// Reason why a command stops.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Stop {
-    /// The command is refused.
-    Refused(Refusal),
-    /// The command needs this message, which the driver must load.
-    Needs(ChannelId, MessageId),
-    /// A job or background task answers the command later.
-    Later(JobId),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-pub(crate) type CommandResult<T = Reply> = Result<T, Stop>;
 
 /// The machine of one guild.
 #[derive(Debug)]

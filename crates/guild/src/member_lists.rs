@@ -13,14 +13,18 @@
 //!             one SYNC and goes stale.
 //! Not here    which sessions watch which intervals (`guildhall_relay`).     Spec  docs/protocol/reference.md §8.6.
 
-use crate::{handoff::HandoffItem, machine::Guild};
+use crate::{
+    handoff::HandoffItem,
+    job::{ListBuild, ListBuilt, ListViewers},
+    machine::Guild,
+};
 use guildhall_guild_protocol::{
     GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage, ToGuild,
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
-use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
+use guildhall_model::{ChannelId, UserId};
 use guildhall_stdx::{
-    Instant, Now, Timestamp,
+    Instant, Now,
     heap::{self, Sample},
 };
 use std::{
@@ -35,93 +39,6 @@ const LIST_FLUSH_MS: u64 = 200;
 const AT_ONCE_MAX: usize = 256;
 /// A list without watchers is retained this long, because clients unsubscribe and return.
 const LINGER_MS: u64 = 30_000;
-
-/// Members who can view a list's channel.
-#[derive(Clone, Debug)]
-pub(crate) struct Viewers {
-    structure: Arc<GuildStructure>,
-    channel: Arc<Channel>,
-    /// Every member can view the channel.
-    everyone: bool,
-}
-
-impl Viewers {
-    fn new(structure: Arc<GuildStructure>, channel: Arc<Channel>, list: ListId) -> Self {
-        Self { structure, channel, everyone: list == ListId::Everyone }
-    }
-
-    /// A time-out never removes VIEW_CHANNEL, so the time does not matter.
-    fn include(&self, member: &Member) -> bool {
-        self.everyone || {
-            let standing = self.structure.standing(member, Timestamp(0));
-            self.structure.channel_permissions(standing, &self.channel).contains(Permissions::VIEW_CHANNEL)
-        }
-    }
-
-    /// Whether the same members can view the channel after a change of roles or channels.
-    fn matches(&self, structure: &GuildStructure, channel: &Channel) -> bool {
-        const THAT_MATTER: u64 = Permissions::VIEW_CHANNEL.0 | Permissions::ADMINISTRATOR.0;
-        let letting_in = |role: &Arc<Role>| (role.id, role.permissions.0 & THAT_MATTER);
-        let views = |channel: &Channel| -> Vec<_> {
-            let view = Permissions::VIEW_CHANNEL.0;
-            channel.overwrites.iter().map(|o| (o.target, o.allow.0 & view, o.deny.0 & view)).collect()
-        };
-        self.everyone
-            || self.structure.guild.owner_id == structure.guild.owner_id
-                && self.structure.roles.values().map(letting_in).eq(structure.roles.values().map(letting_in))
-                && views(&self.channel) == views(channel)
-    }
-
-    fn entry<'a>(&self, entry: Option<&'a MemberEntry>) -> Option<(&'a Member, Option<&'a Presence>)> {
-        let entry = entry.filter(|entry| self.include(&entry.member))?;
-        Some((&entry.member, entry.presence.as_deref()))
-    }
-
-    fn owned(&self, entry: Option<&MemberEntry>) -> Option<(Arc<Member>, Option<Arc<Presence>>)> {
-        let entry = entry.filter(|entry| self.include(&entry.member))?;
-        Some((entry.member.clone(), entry.presence.clone()))
-    }
-}
-
-/// Work to build a list, or to apply changes made since its snapshot. Runs in a background job.
-#[derive(Debug)]
-pub(crate) struct ListBuild {
-    pub list: ListId,
-    /// Distinguishes the builds of one list.
-    number: u64,
-    viewers: Viewers,
-    rules: ListRules,
-    /// Rows with the member table that they match, and the table to reach.
-    rows: Option<(MemberTable, MemberList)>,
-    members: MemberTable,
-    /// Members who may differ between the two.
-    touched: BTreeSet<UserId>,
-}
-
-/// A completed build.
-#[derive(Debug)]
-pub(crate) struct ListBuilt {
-    list: ListId,
-    number: u64,
-    rows: MemberList,
-    members: MemberTable,
-}
-
-impl ListBuild {
-    pub fn run(self) -> ListBuilt {
-        let Self { list, number, viewers, rules, rows, members, touched } = self;
-        let rows = match rows {
-            None => MemberList::build(rules, members.iter().filter_map(|entry| viewers.owned(Some(entry)))),
-            Some((before, mut rows)) => {
-                for user_id in touched {
-                    rows.set(viewers.entry(before.entry(user_id)), viewers.owned(members.entry(user_id)));
-                }
-                rows
-            }
-        };
-        ListBuilt { list, number, rows, members }
-    }
-}
 
 #[derive(Debug)]
 enum Rows {
@@ -142,7 +59,7 @@ impl Rows {
 /// A member list of channels with equal visibility.
 #[derive(Debug)]
 struct List {
-    viewers: Viewers,
+    viewers: ListViewers,
     rules: ListRules,
     rows: Rows,
     /// Number of the newest build.
@@ -340,7 +257,7 @@ impl Guild {
             self.drop_list(idle);
         }
         let list = List {
-            viewers: Viewers::new(self.structure.clone(), channel, id),
+            viewers: ListViewers::new(self.structure.clone(), channel, id),
             rules: self.list_rules(),
             rows: Rows::NEW,
             number: 0,
@@ -489,7 +406,7 @@ impl Guild {
             if list.rules == rules && list.viewers.matches(structure, channel) {
                 continue;
             }
-            list.viewers = Viewers::new(structure.clone(), channel.clone(), id);
+            list.viewers = ListViewers::new(structure.clone(), channel.clone(), id);
             list.rules.clone_from(&rules);
             self.dispose_rows(id);
             self.build_list(id, None);

@@ -12,8 +12,8 @@
 use crate::{
     audit::{self, NewEntry},
     check::{GuildContext, Rank},
-    command::{MemberPatch, Refusal, RoleAction},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, MemberPatch, Refusal, RoleAction},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

@@ -12,10 +12,11 @@ use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal},
-    machine::{CommandResult, Guild, Stop},
+    command::{Actor, CommandResult, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop},
+    machine::Guild,
     record::Write,
     slow_mode::Limited,
+    threads::is_counted,
     turn::Turn,
 };
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
@@ -549,11 +550,6 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
         Ok(())
     }
-}
-
-/// Whether a message counts as one of its thread: the message that started a thread or post does not.
-pub(crate) fn is_counted(message: &Message) -> bool {
-    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
 /// Reactions to a message that its author sees again.

@@ -1,16 +1,37 @@
 //! Outbox: the outputs of a guild, and the version that its inputs produce.
 //!
-//! Owns        `Outbox`.
+//! Owns        `Output`, `Outbox`.
 //! Doors       `begin_input` before each input; `touch`, `push` and `write` during it; `pop` and `commit` from the
 //!             driver.
 //! Invariants  O1 the version increases at most once per input, and does if the input writes. O2 outputs leave in the
 //!             order in which they were added.
 //! Limits      none here: the driver drains the outbox after each input, and each input has its own limit.
 
-use crate::{machine::Output, record::Write};
-use guildhall_guild_protocol::RelayId;
+use crate::{
+    command::{Refusal, Reply},
+    job::{Job, JobId},
+    record::Write,
+};
+use guildhall_guild_protocol::{Published, RelayId, RelayOutput};
 use guildhall_stdx::count_steps;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
+
+/// Outputs of a guild, in order.
+#[derive(Debug)]
+pub enum Output {
+    /// To a relay, once every write before it is durable.
+    Relay(RelayOutput),
+    /// To the sessions of the accounts that its audience rule names, wherever they are, once every write before
+    /// it is durable.
+    Users(Arc<Published>),
+    /// To the store.
+    Write(Write),
+    /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so
+    /// it need not wait for writes.
+    Job(Job),
+    /// The answer to a command that was `Outcome::Later`, once every write before it is durable.
+    Answer(JobId, Result<Reply, Refusal>),
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {

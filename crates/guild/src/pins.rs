@@ -7,8 +7,8 @@
 use crate::{
     audit::NewEntry,
     check::ChannelContext,
-    command::Refusal,
-    machine::{CommandResult, Guild},
+    command::{CommandResult, Refusal},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

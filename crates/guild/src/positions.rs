@@ -7,8 +7,8 @@
 
 use crate::{
     check::Rank,
-    command::{ChannelMove, Refusal},
-    machine::{CommandResult, Guild},
+    command::{ChannelMove, CommandResult, Refusal},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

@@ -18,9 +18,9 @@ use limiter::PresenceLimiter;
 
 use crate::{
     background::STEP_ITEMS,
-    command::{Actor, Refusal},
+    command::{Actor, CommandResult, Refusal},
     limits::GuildLimits,
-    machine::{CommandResult, Guild},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload};

@@ -9,8 +9,8 @@
 use crate::{
     cache::Reactions,
     check::ChannelContext,
-    command::Refusal,
-    machine::{CommandResult, Guild},
+    command::{CommandResult, Refusal},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

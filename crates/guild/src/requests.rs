@@ -9,10 +9,10 @@
 //! Spec        docs/protocol/reference.md §8.7, §8.8
 
 use crate::{
-    command::{Actor, Refusal},
+    command::{Actor, CommandResult, Refusal, Stop},
     job::{Audience, Prefix},
     job_queue::{MemberQueryKind, MembersRequest, Waiter},
-    machine::{CommandResult, Guild, Stop},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{

@@ -10,8 +10,8 @@
 use crate::{
     audit::{self, NewEntry},
     check::Rank,
-    command::{NewRole, Refusal, RolePatch},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, NewRole, Refusal, RolePatch},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };

@@ -14,8 +14,8 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{NewScheduledEvent, Refusal, ScheduledEventContent},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, Interest, NewScheduledEvent, Refusal, ScheduledEventContent},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };
@@ -29,13 +29,6 @@ use std::{mem, sync::Arc};
 
 /// Characters of a location. As upstream.
 const LOCATION_CHARS_MAX: usize = 100;
-
-/// Change of an actor's interest in a scheduled event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interest {
-    Add,
-    Remove,
-}
 
 impl Guild {
     pub(crate) fn create_scheduled_event(

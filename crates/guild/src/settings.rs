@@ -7,8 +7,8 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{ChannelReply, GuildPatch, GuildReply, HistoryGrant, Refusal},
-    machine::{CommandResult, Guild},
+    command::{ChannelReply, CommandResult, GuildPatch, GuildReply, HistoryGrant, Refusal},
+    machine::Guild,
     presence::Presences,
     record::Write,
     turn::Turn,

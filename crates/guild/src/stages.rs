@@ -7,8 +7,8 @@
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Refusal, StageContent},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, Refusal, StageContent},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;

@@ -8,8 +8,8 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{NewSticker, Refusal, StickerPatch},
-    machine::{CommandResult, Guild},
+    command::{CommandResult, NewSticker, Refusal, StickerPatch},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::ResourcePayload;

@@ -20,9 +20,8 @@ mod table;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, ChannelPatch, Refusal, ThreadReply},
-    machine::{CommandResult, Guild},
-    messages::is_counted,
+    command::{Actor, ChannelPatch, CommandResult, Refusal, ThreadReply},
+    machine::Guild,
     record::Write,
     turn::Turn,
 };
@@ -330,6 +329,11 @@ impl Guild {
 
 fn is_locked(channel: &Channel) -> bool {
     channel.thread.as_ref().is_some_and(|thread| thread.locked)
+}
+
+/// Whether a message counts as one of its thread: the message that started a thread or post does not.
+pub(crate) fn is_counted(message: &Message) -> bool {
+    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
 fn is_active(channel: &Channel) -> bool {

@@ -15,8 +15,8 @@
 
 use crate::{
     background::STEP_ITEMS,
-    command::{Actor, Refusal, VoiceStatePatch},
-    machine::{CommandResult, Guild},
+    command::{Actor, CommandResult, Refusal, VoiceStatePatch},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{

@@ -11,9 +11,10 @@ use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
     command::{
-        Actor, MessagePatch, MessageReply, NewMessage, NewThread, NewWebhook, Refusal, WebhookPatch, WebhookPost,
+        Actor, CommandResult, MessagePatch, MessageReply, NewMessage, NewThread, NewWebhook, Refusal, Stop,
+        WebhookAccess, WebhookPatch, WebhookPost,
     },
-    machine::{CommandResult, Guild, Stop},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -21,24 +22,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Which of a guild's webhooks, and by what right.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WebhookAccess {
-    /// An account with MANAGE_WEBHOOKS.
-    Actor(Actor),
-    /// A caller with the webhook's token.
-    Token(String),
-}
-
-impl WebhookAccess {
-    /// Actor for the audit log. A webhook's token names no account.
-    fn actor(&self) -> Actor {
-        if let Self::Actor(actor) = self { *actor } else { Actor::System }
-    }
-}
 
 impl Guild {
     pub(crate) fn create_webhook(

@@ -2,8 +2,7 @@
 //!
 //! Invariants  numbers are dense from 0; a command within `WithReason` counts as that command. (test)
 
-use super::{Command, CommandKind};
-use crate::{backend::BackendKind, direct::DirectKind};
+use super::{Command, CommandKind, backend::BackendKind, direct::DirectKind};
 use strum::VariantNames;
 
 const DIRECT: usize = CommandKind::VARIANTS.len();

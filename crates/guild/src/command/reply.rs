@@ -1,9 +1,7 @@
 //! Replies of a guild to successful commands.
 
-use crate::{
-    backend::{Imported, RolesPut},
-    job::Audience,
-};
+use super::{Imported, RolesPut};
+use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,

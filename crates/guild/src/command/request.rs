@@ -5,20 +5,13 @@
 //!             the compiler checks both sides. `Command` and `Reply` remain the transport form.
 
 use super::{
-    ArchivedThreads, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch, GuildReply, InviteReply, MemberPatch,
-    MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMessage, NewRole, NewScheduledEvent,
-    NewSticker, NewThread, NewWebhook, Page, Reply, RolePatch, ScheduledEventContent, StageContent, StickerPatch,
-    ThreadList, ThreadReply, VoiceStatePatch, WebhookPatch, WebhookPost,
+    ArchivedThreads, AuditQuery, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
+    EmojiPatch, Expected, GuildPatch, GuildReply, Imported, InviteReply, JoinAudience, MemberPatch, MessagePatch,
+    MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent,
+    NewSticker, NewThread, NewWebhook, Page, Reply, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
+    StageContent, StickerPatch, ThreadList, ThreadReply, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
-use crate::{
-    audit::AuditQuery,
-    backend::{BackendCommand, Expected, Imported, JoinAudience, NewMember, RoleChange, RolesPut},
-    direct::DirectCommand,
-    job::Audience,
-    machine::CommandResult,
-    publications::PublicationId,
-    webhooks::WebhookAccess,
-};
+use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
     AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId,

@@ -54,3 +54,10 @@ impl ScheduledEventContent {
         }
     }
 }
+
+/// Change of an actor's interest in a scheduled event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    Add,
+    Remove,
+}

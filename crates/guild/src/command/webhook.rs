@@ -1,8 +1,24 @@
 //! Webhooks: made, changed, and what they post.
 
-use super::{NewMessage, some};
+use super::{Actor, NewMessage, some};
 use guildhall_model::{ChannelId, Id, WebhookId};
 use serde::{Deserialize, Serialize};
+
+/// Which of a guild's webhooks, and by what right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WebhookAccess {
+    /// An account with MANAGE_WEBHOOKS.
+    Actor(Actor),
+    /// A caller with the webhook's token.
+    Token(String),
+}
+
+impl WebhookAccess {
+    /// Actor for the audit log. A webhook's token names no account.
+    pub(crate) fn actor(&self) -> Actor {
+        if let Self::Actor(actor) = self { *actor } else { Actor::System }
+    }
+}
 
 /// A webhook to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Standby: a guild that follows another node's, and emits nothing.
 
 use super::HandoffItem;
-use crate::machine::{Guild, Output};
+use crate::{machine::Guild, outbox::Output};
 use guildhall_guild_protocol::{GuildStructure, ThreadEntry};
 use guildhall_model::{
     Channel, ChannelId, GuildResource, Id, InviteCode, Member, ResourceKey, ResourceKind, ThreadMember, UserId,

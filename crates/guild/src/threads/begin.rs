@@ -6,8 +6,8 @@ use super::Members;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{MessageReply, NewMessage, NewThread, Refusal, ThreadReply},
-    machine::{CommandResult, Guild, Stop},
+    command::{CommandResult, MessageReply, NewMessage, NewThread, Refusal, Stop, ThreadReply},
+    machine::Guild,
     messages::need_for_content,
     record::Write,
     slow_mode::Limited,

@@ -4,8 +4,8 @@
 
 use super::is_active;
 use crate::{
-    command::{Actor, ArchivedThreads, ThreadList},
-    machine::{CommandResult, Guild},
+    command::{Actor, ArchivedThreads, CommandResult, ThreadList},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};

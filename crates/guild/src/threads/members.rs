@@ -5,8 +5,8 @@
 
 use crate::{
     check::ChannelContext,
-    command::{Actor, Refusal},
-    machine::{CommandResult, Guild},
+    command::{Actor, CommandResult, Refusal},
+    machine::Guild,
     turn::Turn,
 };
 use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
