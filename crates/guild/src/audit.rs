@@ -23,10 +23,7 @@ use guildhall_model::{
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// 45 days, as upstream.
 const KEPT_MS: i64 = 45 * 86_400_000;
@@ -36,50 +33,6 @@ const TEXT_CHARS_MAX: usize = 512;
 const OVERWRITES_LOGGED_MAX: usize = 16;
 /// Within this time, deletions of one author's messages in one channel by one moderator are one entry. As upstream.
 const SAME_DELETIONS_MS: i64 = 300_000;
-
-#[derive(Debug, Default)]
-pub(crate) struct AuditLog {
-    entries: BTreeMap<Id<()>, Arc<AuditEntry>>,
-    of_members: BTreeSet<Id<()>>,
-}
-
-impl AuditLog {
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub fn newest_id(&self) -> u64 {
-        self.entries.last_key_value().map_or(0, |(id, _)| id.get())
-    }
-
-    pub fn insert(&mut self, entry: Arc<AuditEntry>) {
-        if entry.action.is_of_members() {
-            self.of_members.insert(entry.id);
-        }
-        self.entries.insert(entry.id, entry);
-    }
-
-    /// All of them, as they are stored.
-    pub fn all(&self) -> impl Iterator<Item = GuildResource> {
-        self.entries.values().map(|entry| GuildResource::AuditEntry(entry.clone()))
-    }
-
-    pub fn remove(&mut self, id: Id<()>) {
-        self.entries.remove(&id);
-        self.of_members.remove(&id);
-    }
-
-    fn newest(&self) -> Option<&Arc<AuditEntry>> {
-        self.entries.last_key_value().map(|(_, entry)| entry)
-    }
-
-    fn oldest(&self, of_members: bool) -> Option<Id<()>> {
-        match of_members {
-            true => self.of_members.first().copied(),
-            false => self.entries.keys().find(|id| !self.of_members.contains(id)).copied(),
-        }
-    }
-}
 
 /// Fields of an object by their names on the wire, for comparison.
 pub(crate) type Fields = Vec<(&'static str, Value)>;
@@ -307,9 +260,9 @@ impl Guild {
     fn sweep_audit_log(&mut self, now: Timestamp, of_members: bool) {
         let max = self.limits.audit_entries_max;
         let members_max = self.limits.audit_member_entries_max.min(max);
-        let old = self.audit.entries.keys().take(SWEPT_MAX).take_while(|id| is_over(now, **id));
+        let old = self.audit.ids().take(SWEPT_MAX).take_while(|id| is_over(now, **id));
         let mut going: Vec<Id<()>> = old.copied().collect();
-        let of_members_count = self.audit.of_members.len();
+        let of_members_count = self.audit.of_members_count();
         let (count, max) = match of_members {
             true => (of_members_count, members_max),
             false => (self.audit.len() - of_members_count, max),
@@ -385,7 +338,7 @@ impl Guild {
                 && query.before.is_none_or(|before| entry.id < before)
                 && !is_over(turn.now.unix, entry.id)
         };
-        let entries = self.audit.entries.values();
+        let entries = self.audit.iter();
         let found: Vec<_> = match query.after {
             Some(after) => entries.filter(|e| e.id > after).filter(is_meant).take(query.limit).cloned().collect(),
             None => entries.rev().filter(is_meant).take(query.limit).cloned().collect(),

@@ -1,93 +1,17 @@
 //! Background tasks: long work, done in steps by the timer, so that no input grows with the amount of work.
 //!
-//! Owns        `BackgroundTasks`, their scheduling, and the cleanup of removed relays.
+//! Owns        the scheduling of background tasks, and the cleanup of removed relays.
 //! Doors       `Guild::begin_background_task`; `run_background_task` from `Guild::handle_timer`.
 //! Invariants  H1 each task gets its share: a long one does not delay the others. H2 one step handles at most
 //!             `STEP_ITEMS` items, or `WATCHED_STEP_ITEMS` if it has no outputs.
 //! Limits      one per relay id; one `VoicePass`; those of commands: `slow_commands_max`.
 
 use crate::{
-    bulk::{Bulk, ClosingChannel},
-    job::JobId,
     machine::Guild,
-    member_lists::Watched,
-    voice::VoicePass,
+    state::tasks::{BackgroundTask, RelayGone, STEP_EVERY_MS, STEP_ITEMS, VoicePass, WATCHED_STEP_ITEMS},
 };
-use guildhall_guild_protocol::{RelayId, SessionKey};
-use guildhall_stdx::{Instant, Now};
-use std::collections::VecDeque;
-
-/// Members, sessions, voice states per step.
-pub(crate) const STEP_ITEMS: usize = 64;
-/// Watched members of a removed relay, per step.
-const WATCHED_STEP_ITEMS: usize = 1_024;
-/// Interval between steps: 6,400 members a second, each an event for all sessions, which a partition can handle.
-pub(crate) const STEP_EVERY_MS: u64 = 10;
-
-/// Cleanup of a removed relay.
-#[derive(Debug)]
-pub(crate) struct RelayGone {
-    relay: RelayId,
-    epoch: u32,
-    /// The last processed session; none at the start.
-    after: Option<SessionKey>,
-    has_sessions: bool,
-    /// Watched rows of member lists.
-    watched: Watched,
-}
-
-#[derive(Debug)]
-pub(crate) enum BackgroundTask {
-    /// Removes sessions and watches of a relay, up to this incarnation.
-    RelayGone(RelayGone),
-    /// Disconnects all users of a voice channel, then deletes it.
-    CloseChannel(ClosingChannel),
-    /// Changes or removes many members.
-    Bulk(Box<Bulk>),
-    /// Compares voice states with permissions that changed.
-    VoicePass(VoicePass),
-}
-
-impl BackgroundTask {
-    fn command(&self) -> Option<JobId> {
-        match self {
-            Self::RelayGone(_) | Self::VoicePass(_) => None,
-            Self::CloseChannel(closing) => Some(closing.command),
-            Self::Bulk(bulk) => Some(bulk.command),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct BackgroundTasks {
-    queue: VecDeque<BackgroundTask>,
-    due_at: Option<Instant>,
-}
-
-impl BackgroundTasks {
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    pub fn due_at(&self) -> Option<Instant> {
-        self.due_at
-    }
-
-    /// Number of tasks with a waiting caller.
-    pub fn commands_count(&self) -> usize {
-        self.queue.iter().filter(|task| task.command().is_some()).count()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &BackgroundTask> {
-        self.queue.iter()
-    }
-
-    /// Drops all tasks. Returns the commands among them.
-    pub fn clear(&mut self) -> Vec<JobId> {
-        self.due_at = None;
-        self.queue.drain(..).filter_map(|task| task.command()).collect()
-    }
-}
+use guildhall_guild_protocol::RelayId;
+use guildhall_stdx::Now;
 
 impl Guild {
     pub(crate) fn begin_background_task(&mut self, now: Now, task: BackgroundTask) {

@@ -11,58 +11,18 @@
 
 use crate::{
     audit::NewEntry,
-    background::{BackgroundTask, STEP_ITEMS},
     check::{GuildContext, Rank},
-    command::{Actor, BulkRole, ChannelReply, CommandResult, Prune, Refusal, RoleAction, Stop, request},
-    job::{JobId, Matches, MemberFilter, Work},
-    job_queue::Waiter,
+    command::{BulkRole, ChannelReply, CommandResult, Prune, Refusal, RoleAction, Stop, request},
+    job::{Matches, MemberFilter},
     machine::Guild,
+    state::{
+        jobs::Waiter,
+        tasks::{BackgroundTask, Bulk, Change, ClosingChannel, STEP_ITEMS},
+    },
     turn::Turn,
 };
-use guildhall_guild_protocol::{GuildStructure, MemberTable};
-use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
+use guildhall_model::{AuditAction, ChannelId, Permissions, UserId};
 use guildhall_stdx::Now;
-use std::{sync::Arc, vec};
-
-/// A change of many members.
-#[derive(Debug)]
-pub(crate) struct Bulk {
-    pub command: JobId,
-    pub actor: Actor,
-    change: Change,
-    filter: MemberFilter,
-    counts_only: bool,
-    /// Members found and not yet processed.
-    user_ids: vec::IntoIter<UserId>,
-    /// Members after this one have not been searched yet; none: the search is complete.
-    more_after: Option<UserId>,
-    done_count: u64,
-    /// For the audit log: days of inactivity, and the reason of the prune.
-    days: i64,
-    reason: Option<Arc<str>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Remove,
-    Role(RoleId, RoleAction),
-}
-
-/// A voice channel that is deleted once it is empty.
-#[derive(Debug)]
-pub(crate) struct ClosingChannel {
-    pub command: JobId,
-    pub channel_id: ChannelId,
-    actor: Actor,
-}
-
-impl Bulk {
-    /// The search for the affected members.
-    pub fn work(&self, members: MemberTable, structure: Arc<GuildStructure>) -> Work {
-        let after = self.more_after.unwrap_or(UserId::new(0));
-        Work::Matching { members, structure, filter: self.filter.clone(), after, counts_only: self.counts_only }
-    }
-}
 
 impl Guild {
     pub(crate) fn prune(&mut self, turn: Turn<'_>, prune: &Prune) -> CommandResult<u64> {

@@ -8,11 +8,11 @@
 
 use crate::{
     audit::{self, NewEntry},
-    background::STEP_ITEMS,
     check::ChannelContext,
     command::{ChannelPatch, ChannelReply, CommandResult, NewChannel, Refusal},
     machine::Guild,
     record::Write,
+    state::tasks::STEP_ITEMS,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};

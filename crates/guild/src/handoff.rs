@@ -26,7 +26,7 @@ pub use tail::HandoffTail;
 use crate::{
     machine::Guild,
     record::Write,
-    relays::{Client, Session},
+    state::relays::{Client, Session},
 };
 use guildhall_guild_protocol::{MembersWanted, RelayId, SessionKey, ToGuild, VoiceEntry};
 use guildhall_model::{

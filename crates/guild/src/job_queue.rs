@@ -1,6 +1,6 @@
 //! Job queue: waiting and running jobs.
 //!
-//! Owns        `JobQueue`; job ids; `handle_job_done` and `handle_job_lost`.
+//! Owns        the order of jobs; `handle_job_done` and `handle_job_lost`.
 //! Doors       `Guild::enqueue` from code that needs a job; `handle_job_done`, `handle_job_lost` from the driver.
 //! Invariants  Q1 every accepted waiter is answered once, with the result or an error, except for sessions that are
 //!             gone by then. Q2 a snapshot is taken when its job starts, not while it waits.
@@ -10,126 +10,20 @@
 //! Not here    the work of jobs (`job`), the use of results (`requests`, `bulk`).
 
 use crate::{
-    bulk::Bulk,
-    command::{Actor, Command, Refusal, ReplyValue, Request, request},
-    job::{Found, Job, JobDone, JobId, Prefix, Work},
+    command::{Command, Refusal, ReplyValue, Request, request},
+    job::{Found, Job, JobDone, JobId, Work},
     machine::Guild,
     outbox::Output,
+    state::jobs::{MemberQueryKind, MembersRequest, Waiter},
     turn::Turn,
 };
-use guildhall_guild_protocol::SessionKey;
 use guildhall_member_list::ListId;
-use guildhall_model::{ChannelId, UserId};
-use guildhall_stdx::{Now, Timestamp};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-};
+use guildhall_model::UserId;
+use guildhall_stdx::Now;
+use std::fmt;
 
 /// Objects with at most this many parts are freed without a job.
 const DISPOSED_AT_ONCE_MAX: usize = 1_024;
-
-/// Waiter for a job.
-#[derive(Debug)]
-pub(crate) enum Waiter {
-    /// A session that requested members.
-    Members(MembersRequest),
-    /// A session that requested the member count of a channel.
-    Count { session: SessionKey, user_id: UserId, channel_id: ChannelId, at: Timestamp },
-    /// A command that searches members.
-    Search { command: JobId, actor: Actor, prefix: Prefix, limit: usize },
-    /// A command that counts a channel's audience.
-    Audience { command: JobId, actor: Actor, channel_id: ChannelId, at: Timestamp },
-    /// A command that changes many members.
-    Bulk(Box<Bulk>),
-    /// A member list to build or update.
-    List(ListId, u64),
-}
-
-/// A session's request for members.
-#[derive(Debug)]
-pub(crate) struct MembersRequest {
-    pub session: SessionKey,
-    pub user_id: UserId,
-    pub nonce: Option<String>,
-    pub presences: bool,
-    pub kind: MemberQueryKind,
-}
-
-#[derive(Debug)]
-pub(crate) enum MemberQueryKind {
-    Named { prefix: Prefix, limit: usize },
-    Recent { prefix: Option<Prefix>, after: Option<UserId> },
-}
-
-impl MemberQueryKind {
-    pub fn prefix(&self) -> Option<&Prefix> {
-        match self {
-            Self::Named { prefix, .. } => Some(prefix),
-            Self::Recent { prefix, .. } => prefix.as_ref(),
-        }
-    }
-}
-
-impl Waiter {
-    /// User whose quota it counts towards; none for the system.
-    fn user_id(&self) -> Option<UserId> {
-        match self {
-            Self::Members(request) => Some(request.user_id),
-            Self::Count { user_id, .. } => Some(*user_id),
-            Self::Search { actor, .. } | Self::Audience { actor, .. } => actor.user_id(),
-            Self::Bulk(bulk) => bulk.actor.user_id(),
-            Self::List(..) => None,
-        }
-    }
-
-    fn command(&self) -> Option<JobId> {
-        match self {
-            Self::Members(_) | Self::Count { .. } | Self::List(..) => None,
-            Self::Search { command, .. } | Self::Audience { command, .. } => Some(*command),
-            Self::Bulk(bulk) => Some(bulk.command),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct JobQueue {
-    ids_count: u64,
-    waiting: VecDeque<Waiter>,
-    running: BTreeMap<JobId, Waiter>,
-}
-
-impl JobQueue {
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
-    }
-
-    /// Whether lists are all that jobs are wanted for.
-    pub fn has_only_lists(&self) -> bool {
-        self.all().all(|waiter| matches!(waiter, Waiter::List(..)))
-    }
-
-    /// The next unused id.
-    pub fn next_id(&mut self) -> JobId {
-        self.ids_count += 1;
-        JobId(self.ids_count)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Waiter> {
-        self.waiting.iter().chain(self.running.values())
-    }
-
-    /// Number of bulk changes that wait for a search.
-    pub fn bulks_count(&self) -> usize {
-        self.all().filter(|waiting| matches!(waiting, Waiter::Bulk(_))).count()
-    }
-
-    /// Drops all waiters. Returns the commands among them.
-    pub fn clear(&mut self) -> Vec<JobId> {
-        let waiting = self.waiting.drain(..).chain(std::mem::take(&mut self.running).into_values());
-        waiting.filter_map(|waiting| waiting.command()).collect()
-    }
-}
 
 impl Guild {
     /// Whether another job has room. Scans the queue, a few hundred entries at most.

@@ -44,7 +44,7 @@ pub struct GuildLimits {
     /// Presence events that may go out at once after a quiet time.
     pub presence_burst_max: u32,
     /// Members with a pending presence event and their last published presence; past it see
-    /// `presence::presence_limiter`.
+    /// `state::presence::limiter`.
     pub presence_waiting_max: usize,
     /// Jobs of one guild that run at once. 4: one that takes long does not hold up the others, and what they work on,
     /// which is kept from being freed meanwhile, stays little.

@@ -14,28 +14,30 @@
 //! Spec        docs/protocol/reference.md §5–§7, §9, §10.
 
 use crate::{
-    audit::AuditLog,
-    background::BackgroundTasks,
     cache::CachedMessage,
     command::{
         Actor, Command, CommandResult, Interest, NewGuild, Outcome, Refusal, RoleAction, Stop, request::dispatch,
     },
     entries::Members,
     handoff::HandoffLog,
-    job_queue::JobQueue,
     limits::GuildLimits,
     member_lists::MemberLists,
     message_state::Messages,
     outbox::{Outbox, Output},
-    presence::Presences,
     publications::Publications,
     record::{GuildRecord, Write},
-    relays::{Client, Relays},
-    resource_index::ResourceIndex,
-    temporary_members::TemporaryMembers,
-    threads::Threads,
+    state::{
+        audit_log::AuditLog,
+        jobs::JobQueue,
+        presence::Presences,
+        relays::{Client, Relays},
+        resource_index::ResourceIndex,
+        tasks::BackgroundTasks,
+        temporary_members::TemporaryMembers,
+        threads::Threads,
+        voice::VoiceTable,
+    },
     turn::Turn,
-    voice::VoiceTable,
 };
 use guildhall_guild_protocol::{
     AudienceRule, Event, GuildStructure, Payload, Published, RelayId, RelayMessage, ReplicaUpdate, ToGuild,

@@ -17,6 +17,7 @@ use crate::{
     handoff::HandoffItem,
     job::{ListBuild, ListBuilt, ListViewers},
     machine::Guild,
+    state::tasks::Watched,
 };
 use guildhall_guild_protocol::{
     GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage, ToGuild,
@@ -73,16 +74,6 @@ struct List {
     flushed_at: Instant,
     /// Start of the time without watchers.
     idle_since: Option<Instant>,
-}
-
-/// Intervals that a removed relay watched.
-#[derive(Debug, Default)]
-pub(crate) struct Watched(Vec<(ListId, BTreeSet<Interval>)>);
-
-impl Watched {
-    pub fn append(&mut self, other: &mut Self) {
-        self.0.append(&mut other.0);
-    }
 }
 
 /// The lists of one guild.

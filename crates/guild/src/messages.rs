@@ -16,7 +16,7 @@ use crate::{
     machine::Guild,
     record::Write,
     slow_mode::Limited,
-    threads::is_counted,
+    state::threads::is_counted,
     turn::Turn,
 };
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};

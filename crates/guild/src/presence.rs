@@ -8,106 +8,18 @@
 //!             of that moment. S3 once the guild has been quiet for long enough, every watcher has the newest
 //!             presences. S4 a change that no session watches causes no event.
 //! Limits      `presence_sessions_max` sessions count; the first `activities_max` activities of `activities_bytes_max`
-//!             bytes are published; the rate and its queue: `presence::presence_limiter`.
-
-mod limiter;
-
-pub(crate) use limiter::WaitingPresences;
-
-use limiter::PresenceLimiter;
+//!             bytes are published; the rate and its queue: `state::presence`.
 
 use crate::{
-    background::STEP_ITEMS,
     command::{Actor, CommandResult, Refusal},
-    limits::GuildLimits,
     machine::Guild,
+    state::tasks::STEP_ITEMS,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload};
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
-use guildhall_stdx::{Instant, Now};
-use std::{collections::BTreeMap, sync::Arc};
-
-/// Presences of a guild's members, apart from the member table.
-#[derive(Debug)]
-pub(crate) struct Presences {
-    limiter: PresenceLimiter,
-    common: CommonPresences,
-    /// Presences shown without a session.
-    overrides: BTreeMap<UserId, Arc<Presence>>,
-}
-
-impl Presences {
-    pub fn new(limits: &GuildLimits) -> Self {
-        let limiter = PresenceLimiter::new(
-            limits.presence_events_per_s_max,
-            limits.presence_burst_max,
-            limits.presence_waiting_max,
-        );
-        Self { limiter, common: CommonPresences::default(), overrides: BTreeMap::new() }
-    }
-
-    /// A session's view or answer contained presences: later changes of them must be published.
-    pub fn table_was_read(&mut self) {
-        self.limiter.table_was_read();
-    }
-
-    /// Time at which a queued presence is due.
-    pub fn due_at(&self) -> Option<Instant> {
-        self.limiter.due_at()
-    }
-
-    pub fn has_overrides(&self) -> bool {
-        !self.overrides.is_empty()
-    }
-
-    /// Presence that a backend shows for a user.
-    pub fn shown(&self, user_id: UserId) -> Option<Arc<Presence>> {
-        self.overrides.get(&user_id).cloned()
-    }
-
-    /// Presences that backends show.
-    pub fn all_shown(&self) -> impl Iterator<Item = (UserId, &Arc<Presence>)> {
-        self.overrides.iter().map(|(user_id, presence)| (*user_id, presence))
-    }
-
-    pub fn set_shown(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) {
-        match presence {
-            Some(presence) => self.overrides.insert(user_id, presence),
-            None => self.overrides.remove(&user_id),
-        };
-    }
-
-    /// Presences that wait for their turn.
-    pub fn waiting(&self) -> WaitingPresences {
-        self.limiter.waiting()
-    }
-
-    /// Begins with those of another node, in place of its own.
-    pub fn take_over(&mut self, now: Now, limits: &GuildLimits, waiting: WaitingPresences) {
-        self.limiter = Self::new(limits).limiter;
-        self.limiter.take_over(now.instant, waiting);
-    }
-
-    /// Forgets a former member.
-    pub fn forget(&mut self, user_id: UserId) {
-        self.overrides.remove(&user_id);
-        self.limiter.forget(user_id);
-    }
-}
-
-/// Interned presences without activities, by statuses: most members share one of a few.
-#[derive(Debug, Default)]
-struct CommonPresences(BTreeMap<u16, Arc<Presence>>);
-
-impl CommonPresences {
-    /// Two bits for the total and two per platform: at most 4,096 values.
-    fn share(&mut self, status: Status, platforms: &[Status; 5], client_status: ClientStatus) -> Arc<Presence> {
-        let key = platforms.iter().fold(status as u16, |key, status| key << 2 | *status as u16);
-        let make = || Arc::new(Presence { status, activities: Vec::new(), client_status });
-        self.0.entry(key).or_insert_with(make).clone()
-    }
-}
+use guildhall_stdx::Now;
+use std::sync::Arc;
 
 impl Guild {
     /// Aggregates a user's sessions again, and notifies watchers if the result changed.
@@ -121,8 +33,8 @@ impl Guild {
         self.set_user_presence(user_id, presence.clone());
         self.touch();
         if !self.relays.is_watched(user_id) {
-            self.presences.limiter.forget(user_id);
-        } else if self.presences.limiter.admit(now.instant, user_id, before, &presence) {
+            self.presences.forget_waiting(user_id);
+        } else if self.presences.admit(now.instant, user_id, before, &presence) {
             self.publish_presence(user_id, presence.unwrap_or_default());
         }
     }
@@ -139,7 +51,7 @@ impl Guild {
     /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn publish_waiting(&mut self, now: Now) {
         for _ in 0..STEP_ITEMS {
-            let Some(user_id) = self.presences.limiter.next(now.instant) else { break };
+            let Some(user_id) = self.presences.next_waiting(now.instant) else { break };
             // The last watcher may have gone.
             if let Some(entry) = self.members.entry(user_id).filter(|_| self.relays.is_watched(user_id)) {
                 let presence = entry.presence.clone().unwrap_or_default();
@@ -156,9 +68,9 @@ impl Guild {
 
     /// None if offline.
     fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
-        let shown = self.presences.overrides.get(&user_id);
+        let shown = self.presences.shown(user_id);
         let (mut status, mut client_status) = (Status::Offline, ClientStatus::default());
-        if let Some(shown) = shown {
+        if let Some(shown) = &shown {
             (status, client_status) = (shown.status, shown.client_status);
         }
         let mut platforms = [Status::Offline; 5];
@@ -183,8 +95,8 @@ impl Guild {
         let activities = activity::within(all, self.limits.activities_max, self.limits.activities_bytes_max);
         let whole = Presence { status, activities: activities.cloned().collect(), client_status };
         Some(match shown {
-            Some(shown) if **shown == whole => shown.clone(),
-            None if whole.activities.is_empty() => self.presences.common.share(status, &platforms, client_status),
+            Some(shown) if *shown == whole => shown,
+            None if whole.activities.is_empty() => self.presences.share(status, &platforms, client_status),
             _ => Arc::new(whole),
         })
     }

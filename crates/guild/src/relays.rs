@@ -9,17 +9,16 @@
 //! Limits      one link per relay; sessions: those of the relays.
 //! Not here    the numbers of messages: `RelayStreams`; visibility for a session: `guildhall_relay::Relay`.
 
-mod table;
-
-use crate::machine::Guild;
+use crate::{
+    machine::Guild,
+    state::relays::{Client, Session},
+};
 use guildhall_guild_protocol::{
     AudienceRule, GuildReplica, GuildView, MembersWanted, Payload, RelayId, RelayMessage, SessionKey, SessionPresence,
 };
 use guildhall_model::{EventName, UserId, to_gateway::Subscription};
 use guildhall_stdx::Now;
 use std::sync::Arc;
-
-pub(crate) use table::{Client, Relays, Session};
 
 impl Guild {
     /// An attached session.

@@ -11,8 +11,8 @@
 use crate::{
     command::{Actor, CommandResult, Refusal, Stop},
     job::{Audience, Prefix},
-    job_queue::{MemberQueryKind, MembersRequest, Waiter},
     machine::Guild,
+    state::jobs::{MemberQueryKind, MembersRequest, Waiter},
     turn::Turn,
 };
 use guildhall_guild_protocol::{

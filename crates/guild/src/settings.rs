@@ -9,8 +9,8 @@ use crate::{
     check::GuildContext,
     command::{ChannelReply, CommandResult, GuildPatch, GuildReply, HistoryGrant, Refusal},
     machine::Guild,
-    presence::Presences,
     record::Write,
+    state::presence::Presences,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload};

@@ -15,7 +15,6 @@
 mod begin;
 mod listing;
 mod members;
-mod table;
 
 use crate::{
     audit::{self, NewEntry},
@@ -23,6 +22,7 @@ use crate::{
     command::{Actor, ChannelPatch, CommandResult, Refusal, ThreadReply},
     machine::Guild,
     record::Write,
+    state::threads::{is_active, is_counted},
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
@@ -40,8 +40,6 @@ const LOCKED: Permissions = Permissions(
         | Permissions::ADD_REACTIONS.0
         | Permissions::USE_EXTERNAL_EMOJIS.0,
 );
-
-pub(crate) use table::Threads;
 
 type Members = Arc<BTreeMap<UserId, ThreadMember>>;
 
@@ -329,13 +327,4 @@ impl Guild {
 
 fn is_locked(channel: &Channel) -> bool {
     channel.thread.as_ref().is_some_and(|thread| thread.locked)
-}
-
-/// Whether a message counts as one of its thread: the message that started a thread or post does not.
-pub(crate) fn is_counted(message: &Message) -> bool {
-    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
-}
-
-fn is_active(channel: &Channel) -> bool {
-    channel.thread.as_ref().is_some_and(|thread| !thread.archived)
 }

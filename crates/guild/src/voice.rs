@@ -14,9 +14,9 @@
 //! Not here    the rule that a user account is in voice in one guild only: a guild cannot see others.
 
 use crate::{
-    background::STEP_ITEMS,
     command::{Actor, CommandResult, Refusal, VoiceStatePatch},
     machine::Guild,
+    state::tasks::{STEP_ITEMS, VoicePass},
     turn::Turn,
 };
 use guildhall_guild_protocol::{
@@ -25,99 +25,11 @@ use guildhall_guild_protocol::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
-use guildhall_stdx::{CowMap, Now};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use guildhall_stdx::Now;
+use std::sync::Arc;
 
 /// A time in the past by less than this is the present: clocks differ. Milliseconds.
 const CLOCKS_APART_MS_MAX: i64 = 60_000;
-
-/// A pass over the users in voice after a change of roles, channels or the guild.
-#[derive(Debug)]
-pub(crate) struct VoicePass {
-    /// The last user who was looked at; none at the start.
-    after: UserId,
-}
-
-/// Users in voice.
-#[derive(Debug, Default)]
-pub(crate) struct VoiceTable {
-    entries: CowMap<UserId, VoiceEntry>,
-    /// Connected sessions; a state set by a backend has none.
-    sessions: BTreeMap<UserId, SessionKey>,
-    by_channel: BTreeMap<ChannelId, BTreeSet<UserId>>,
-}
-
-impl VoiceTable {
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// All voice states now.
-    pub fn snapshot(&self) -> CowMap<UserId, VoiceEntry> {
-        self.entries.clone()
-    }
-
-    fn user_state(&self, user_id: UserId) -> Option<&Arc<VoiceState>> {
-        self.entries.get(user_id).map(|entry| &entry.state)
-    }
-
-    /// Replaces the member object of a user.
-    pub fn set_member(&mut self, member: &Arc<Member>) {
-        self.entries.with_mut(member.user.id, |entry| entry.member = member.clone());
-    }
-
-    /// Channel of a user.
-    pub fn user_channel(&self, user_id: UserId) -> Option<ChannelId> {
-        self.user_state(user_id)?.channel_id
-    }
-
-    pub fn count_in(&self, channel_id: ChannelId) -> usize {
-        self.by_channel.get(&channel_id).map_or(0, BTreeSet::len)
-    }
-
-    /// State of a user, and the session that is connected.
-    pub fn place(&self, user_id: UserId) -> Option<(VoiceEntry, Option<SessionKey>)> {
-        Some((self.entries.get(user_id)?.clone(), self.sessions.get(&user_id).copied()))
-    }
-
-    /// Replaces the state of a user as another node has it.
-    pub fn set_place(&mut self, user_id: UserId, place: Option<(VoiceEntry, Option<SessionKey>)>) {
-        match place {
-            Some((entry, session)) => self.insert(entry, session),
-            None => drop(self.remove(user_id)),
-        }
-    }
-
-    fn remove(&mut self, user_id: UserId) -> Option<VoiceEntry> {
-        let entry = self.entries.remove(user_id)?;
-        self.sessions.remove(&user_id);
-        if let Some(channel_id) = entry.state.channel_id
-            && let Some(users) = self.by_channel.get_mut(&channel_id)
-        {
-            users.remove(&user_id);
-            if users.is_empty() {
-                self.by_channel.remove(&channel_id);
-            }
-        }
-        Some(entry)
-    }
-
-    /// Inserts or replaces a state.
-    fn insert(&mut self, entry: VoiceEntry, session: Option<SessionKey>) {
-        let user_id = entry.state.user_id;
-        self.remove(user_id);
-        if let Some(channel_id) = entry.state.channel_id {
-            self.by_channel.entry(channel_id).or_default().insert(user_id);
-            self.entries.insert(user_id, entry);
-            if let Some(session) = session {
-                self.sessions.insert(user_id, session);
-            }
-        }
-    }
-}
 
 impl Guild {
     /// Op 4. A session takes over a connection of the same user's other session.
@@ -132,7 +44,7 @@ impl Guild {
         };
         let before = self.voice.user_state(user_id);
         let is_here = self.voice.user_channel(user_id) == Some(channel_id);
-        let is_same_session = self.voice.sessions.get(&user_id) == Some(&key);
+        let is_same_session = self.voice.session(user_id).as_ref() == Some(&key);
         let permissions = self.permissions_in(now, &member, &channel);
         let kept = before.filter(|_| is_here).cloned();
         if !is_here {
@@ -191,7 +103,7 @@ impl Guild {
             self.publish(event, ReplicaUpdate::None);
         }
         let event = update(self, AudienceRule::Channel(channel_id), state.clone()).always_to(state.user_id);
-        let entry = self.voice.entries.get(state.user_id).cloned();
+        let entry = self.voice.entry(state.user_id).cloned();
         self.publish(event, ReplicaUpdate::Voice(state.user_id, entry));
     }
 
@@ -213,15 +125,14 @@ impl Guild {
 
     /// Disconnects a user if connected by that session.
     pub(crate) fn leave_voice_with(&mut self, user_id: UserId, session: SessionKey) {
-        if self.voice.sessions.get(&user_id) == Some(&session) {
+        if self.voice.session(user_id).as_ref() == Some(&session) {
             self.leave_voice(user_id);
         }
     }
 
     /// Disconnects at most `max` users of a channel.
     pub(crate) fn empty_voice(&mut self, channel_id: ChannelId, max: usize) {
-        let users = self.voice.by_channel.get(&channel_id).into_iter().flatten().copied();
-        let users: Vec<UserId> = users.take(max).collect();
+        let users: Vec<UserId> = self.voice.users_in(channel_id).take(max).collect();
         users.into_iter().for_each(|user_id| self.leave_voice(user_id));
     }
 
@@ -229,7 +140,7 @@ impl Guild {
     pub(crate) fn move_in_voice(&mut self, now: Now, member: &Member, channel: &Channel) {
         let user_id = member.user.id;
         let Some(state) = self.voice.user_state(user_id).cloned() else { return };
-        let session = self.voice.sessions.get(&user_id).copied();
+        let session = self.voice.session(user_id);
         if state.channel_id == Some(channel.id) {
             return;
         }
@@ -265,7 +176,7 @@ impl Guild {
         };
         let state = VoiceState { mute: member.mute, deaf: member.deaf, suppress, ..VoiceState::clone(&before) };
         if state != *before {
-            let session = self.voice.sessions.get(&user_id).copied();
+            let session = self.voice.session(user_id);
             self.set_voice(state, session);
         }
     }
@@ -283,7 +194,7 @@ impl Guild {
 
     /// Looks at the next users in voice. Returns the rest.
     pub(crate) fn voice_step(&mut self, now: Now, pass: &VoicePass) -> Option<VoicePass> {
-        let users: Vec<UserId> = self.voice.entries.iter_after(pass.after).map(|(id, _)| id).take(STEP_ITEMS).collect();
+        let users: Vec<UserId> = self.voice.users_after(pass.after).take(STEP_ITEMS).collect();
         for user_id in &users {
             if let Some(member) = self.member(*user_id) {
                 self.refresh_voice(now, &member);
@@ -296,7 +207,7 @@ impl Guild {
     /// Voice state of a user in a channel that the actor can view; their own wherever they are.
     fn need_voice_state(&self, turn: Turn<'_>, user_id: UserId) -> Result<VoiceEntry, Refusal> {
         let guild_context = self.in_guild(turn)?;
-        let entry = self.voice.entries.get(user_id).ok_or(Refusal::UnknownVoiceState)?;
+        let entry = self.voice.entry(user_id).ok_or(Refusal::UnknownVoiceState)?;
         let can_view = |channel_id| self.in_channel(turn, channel_id).is_ok();
         if guild_context.is(user_id) || entry.state.channel_id.is_some_and(can_view) {
             Ok(entry.clone())
@@ -350,7 +261,7 @@ impl Guild {
             state.request_to_speak_timestamp = requested_at;
         }
         if state != *before {
-            let session = self.voice.sessions.get(&user_id).copied();
+            let session = self.voice.session(user_id);
             self.set_voice(state, session);
         }
         Ok(())

@@ -33,7 +33,7 @@ pub enum HandoffChunk {
 
 impl HandoffBase {
     pub(super) fn of(guild: &Guild) -> Self {
-        let mut items = guild.relays.handoff_links();
+        let mut items: Vec<_> = guild.relays.handoff_links().into_iter().map(HandoffItem::Relay).collect();
         items.extend(guild.lists.handoff_watches(&guild.structure));
         let shown = guild.presences.all_shown();
         items.extend(shown.map(|(user_id, presence)| HandoffItem::Shown(user_id, Some(presence.clone()))));

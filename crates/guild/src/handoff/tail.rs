@@ -1,6 +1,8 @@
 //! Tail: the state of a stopped guild that neither base nor items carry.
 
-use crate::{machine::Guild, message_state::MessagesTail, presence::WaitingPresences, publications::PublicationId};
+use crate::{
+    machine::Guild, message_state::MessagesTail, publications::PublicationId, state::presence::WaitingPresences,
+};
 use guildhall_guild_protocol::RelayId;
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{Id, UserId};

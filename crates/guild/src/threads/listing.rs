@@ -2,10 +2,10 @@
 //!
 //! Owns        `ListThreads`, `ListArchivedThreads`, `ListThreadMembers`, and the member list of an open thread.
 
-use super::is_active;
 use crate::{
     command::{Actor, ArchivedThreads, CommandResult, ThreadList},
     machine::Guild,
+    state::threads::is_active,
     turn::Turn,
 };
 use guildhall_guild_protocol::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};

@@ -4,7 +4,6 @@
 //! Invariants  L4 a link counts exactly the sessions of its incarnation whose view contained every presence.
 //! Limits      one link per relay; sessions and watchers: those of the relays.
 
-use crate::handoff::HandoffItem;
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, RelayOutput, SessionKey, SessionPresence, ToGuild};
 use guildhall_model::{AccountKind, GuildId, UserId};
 use guildhall_stdx::heap::{self, Sample};
@@ -286,13 +285,13 @@ impl Relays {
     }
 
     /// Links as messages of relays, for a standby.
-    pub fn handoff_links(&self) -> Vec<HandoffItem> {
+    pub fn handoff_links(&self) -> Vec<ToGuild> {
         let mut items = Vec::new();
         for (relay, link) in &self.links {
             let (relay, epoch) = (*relay, link.epoch);
-            items.push(HandoffItem::Relay(ToGuild::Subscribe { relay, epoch }));
+            items.push(ToGuild::Subscribe { relay, epoch });
             if link.wants_presences {
-                items.push(HandoffItem::Relay(ToGuild::WantPresences { relay, all: true }));
+                items.push(ToGuild::WantPresences { relay, all: true });
             }
         }
         items

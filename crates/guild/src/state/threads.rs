@@ -4,10 +4,9 @@
 //! Invariants  H1 the number of open threads, the index by member and the times agree with the threads.
 //! Limits      those of `threads`, which checks them before it adds something.
 
-use super::is_active;
-use crate::archive::Archive;
+use super::archive::Archive;
 use guildhall_guild_protocol::ThreadEntry;
-use guildhall_model::{Channel, ChannelId, ThreadMember, UserId};
+use guildhall_model::{Channel, ChannelId, Message, ThreadMember, UserId};
 use guildhall_stdx::{
     CowMap, Instant, Now,
     heap::{self, Sample},
@@ -150,4 +149,14 @@ impl Threads {
     pub fn arm_archive(&mut self, now: Now) {
         self.archive.arm(now);
     }
+}
+
+/// Whether a thread is open.
+pub(crate) fn is_active(channel: &Channel) -> bool {
+    channel.thread.as_ref().is_some_and(|thread| !thread.archived)
+}
+
+/// Whether a message counts as one of its thread: the message that started a thread or post does not.
+pub(crate) fn is_counted(message: &Message) -> bool {
+    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
