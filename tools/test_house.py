@@ -15,6 +15,7 @@ import unittest
 
 from house import (
     ROOT,
+    circles,
     citations,
     comments,
     crates,
@@ -456,7 +457,7 @@ class Where(unittest.TestCase):
             ("compression history", "partition/src/stream_codec.rs"),
             ("archive threads", "guild/src/archive.rs"),
             ("direct messages", "node/src/directs.rs"),
-            ("bans invites webhooks pins", "guild/src/resource_index.rs"),
+            ("bans invites webhooks pins", "guild/src/state/resource_index.rs"),
             ("form of a write", "partition/src/writer.rs"),
             ("offset of a match", "shared-match/src/zstd/encoded_parse.rs"),
             ("permessage-deflate negotiation", "net/src/http.rs"),
@@ -476,6 +477,35 @@ class Where(unittest.TestCase):
         ):
             hits = [one.header.path for one in headers.search(query, everything)][: program("where").SHOWN_MAX]
             self.assertIn(f"crates/{path}", hits, query)
+
+
+class Circles(unittest.TestCase):
+    SOURCES = {
+        "lib.rs": "mod machine;\nmod state;\nmod voice;\n",
+        "machine.rs": "use crate::{\n    state::tables::{Voice, Users as All},\n};\n",
+        "voice.rs": "use crate::{machine::Guild, state::tables::Voice};\n",
+        "state.rs": "pub mod tables;\n// crate::voice\n",
+        "state/tables.rs": "use std::sync::Arc;\n",
+    }
+
+    def circle(self, **sources):
+        changed = {path.replace("__", "/") + ".rs": text for path, text in sources.items()}
+        return circles.circle(circles.graph(self.SOURCES | changed))
+
+    def test_modules_that_lead_downwards_are_in_no_circle(self):
+        self.assertEqual(self.circle(), set())
+        self.assertEqual(circles.graph(self.SOURCES)["voice"], {"machine", "state"})
+
+    def test_o1_a_module_that_leads_back_is_in_a_circle(self):
+        self.assertEqual(self.circle(state__tables="use crate::voice::Rule;\n"), {"machine", "state", "voice"})
+        self.assertEqual(self.circle(state__tables="fn f(guild: &crate::machine::Guild) {}\n"), {"machine", "state"})
+        self.assertEqual(self.circle(state__tables="use super::super::machine::Guild;\n"), {"machine", "state"})
+
+    def test_unit_tests_may_use_anything(self):
+        self.assertEqual(self.circle(state__tables="#[cfg(test)]\nmod tests {\n    use crate::machine::Guild;\n}\n"), set())
+
+    def test_the_tree_has_the_circles_of_the_table(self):
+        self.assertEqual(circles.check(), [])
 
 
 class Queues(unittest.TestCase):

@@ -6,13 +6,13 @@
 //! Limits      `nonces_max`; past it the oldest is dropped. `NONCES_LOADED_MAX` of the store. A nonce counts for
 //!             `NONCE_MS`; one of the store, by the time in the message's id.
 
-use crate::{expiring::Expiring, record::SentNonce};
+use crate::{
+    expiring::Expiring,
+    record::{NONCE_MS, SentNonce},
+};
 use guildhall_model::{ChannelId, MessageId, Nonce, UserId, timestamp_of};
 use guildhall_stdx::{Instant, Now};
 use std::{cmp::Reverse, collections::BTreeMap};
-
-/// Lifetime of a nonce: five minutes, longer than any client retries.
-pub(crate) const NONCE_MS: u64 = 300_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NonceKey {

@@ -5,7 +5,6 @@
 //!             presence, voice and typing, which end with the process.
 //! Not here    the storage format: `guildhall-store`.
 
-use crate::nonces::NONCE_MS;
 use guildhall_model::{
     Channel, ChannelId, Guild, GuildId, GuildResource, Member, Message, MessageId, Nonce, ReactionEmoji, ResourceKey,
     Role, RoleId, User, UserId, smallest_id_at, timestamp_of,
@@ -13,6 +12,9 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Lifetime of a nonce: five minutes, longer than any client retries.
+pub(crate) const NONCE_MS: u64 = 300_000;
 
 /// One durable change. A batch of them is committed together or not at all.
 #[derive(Clone, Debug)]

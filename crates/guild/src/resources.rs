@@ -1,7 +1,8 @@
 //! Stored resources of a guild: bans, invites, webhooks, pins and others.
 //!
-//! Owns        the writes of resources; what goes with a deleted channel.
-//! Not here    the index (`state::resource_index`), the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`.
+//! Owns        the writes of resources, their removal with a deleted channel.
+//! Not here    the index (`state::resource_index`), the rules of each: `bans`, `invites`,
+//!             `webhooks`, `pins`, `threads`.
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{ChannelId, GuildResource, ResourceKey, ResourceKind};

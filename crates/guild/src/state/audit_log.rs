@@ -25,7 +25,7 @@ impl AuditLog {
         self.entries.values()
     }
 
-    /// Ascending.
+    /// Ids of all entries, in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = &Id<()>> {
         self.entries.keys()
     }
