@@ -178,7 +178,10 @@ class Guest:
                 data = await asyncio.wait_for(self._reader.read(65_536), bound)
                 if not data:
                     raise Ended("closed without a close frame")
-                for frame in frames.feed(data):
+                received = frames.feed(data)
+                if frames.head is not None and " 101 " not in frames.head.split("\r\n")[0]:
+                    raise Ended(f"refused: {frames.head.split(chr(13))[0]}")
+                for frame in received:
                     if frame.opcode == CLOSE:
                         raise Ended(f"closed with {frame.close_code}")
                     if frame.opcode == PING:
@@ -244,6 +247,7 @@ class Guest:
         self._seq = seq
         if name == "RESUMED":
             self.resumed += 1
+            self._run.note_resumed()
             self.is_connected = True
         elif name == "GUILD_CREATE":
             guild_id = int(d["id"])

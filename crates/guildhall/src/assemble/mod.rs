@@ -16,7 +16,7 @@ pub use running::RunningNode;
 
 use crate::{
     clock::NodeClock,
-    cluster::{self, ClusterAccounts, Departures, SessionMirrors, SessionMoves},
+    cluster::{self, ClusterAccounts, Departures, OnTheWay, SessionMirrors, SessionMoves},
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
@@ -145,12 +145,14 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     let mirrors = node
         .membership()
         .map(|membership| SessionMirrors::start(membership.clone(), server.partitions(), clock, (node.clone(), every)));
+    let on_the_way = OnTheWay::default();
     let moves = node.membership().zip(mirrors.clone()).map(|(membership, mirrors)| {
-        SessionMoves::start(membership.clone(), server.partitions(), clock, (mirrors, node.clone()))
+        let of = (mirrors, node.clone(), on_the_way.clone());
+        SessionMoves::start(membership.clone(), server.partitions(), clock, of)
     });
-    let departures = node
-        .membership()
-        .map(|membership| Departures::start(membership.clone(), server.partitions(), node.clone(), clock));
+    let departures = node.membership().map(|membership| {
+        Departures::start(membership.clone(), (server.partitions(), clock), (node.clone(), on_the_way))
+    });
     let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;

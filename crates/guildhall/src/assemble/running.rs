@@ -43,7 +43,7 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
-/// Time for sending sessions to other nodes.
+/// Time after `server.drain_timeout_ms` for sending sessions to other nodes.
 const DEPARTURE_MS_MAX: u64 = 5_000;
 /// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
@@ -359,9 +359,13 @@ impl RunningNode {
             tracing::info!(left, stayed, "guilds were handed over");
         }
         let plan = DrainPlan::within(deadline.saturating_duration_since(Instant::now()));
-        let server = self.server;
+        let (server, listeners) = (self.server, self.listeners);
         let letting_go = tokio::task::spawn_blocking(move || {
-            log_drained(server.let_go(plan));
+            let report = server.let_go(plan);
+            // From now on the system refuses connections: with a duplicate open they would wait for the end
+            // of the process.
+            drop(listeners);
+            log_drained(report);
             // Ended while other members can still receive the change.
             server.partitions().leave_voice();
             server
@@ -370,7 +374,8 @@ impl RunningNode {
         let sent_back = match departures {
             // While the guilds of this node still attach the sessions at other nodes.
             Some((departures, mirrors)) if is_sound && server.is_some() => {
-                let back = departures.send_away(Instant::now() + Duration::from_millis(DEPARTURE_MS_MAX)).await;
+                let until = deadline.max(Instant::now()) + Duration::from_millis(DEPARTURE_MS_MAX);
+                let back = departures.send_away(until).await;
                 // The sessions are at other nodes, or in the file for the next start.
                 mirrors.leave().await;
                 back

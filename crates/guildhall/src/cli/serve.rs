@@ -127,6 +127,8 @@ pub(super) async fn run(
         let failed = run_until(ended, &mut running, &log, (&mut loaded, &read), &mut hangups).await;
         let Some(ready) = successor else {
             notify("STOPPING=1");
+            // It has a duplicate of the listener, which would go on to take connections that get no answer.
+            drop(door);
             return Ok(running.end(failed).await?);
         };
         match running.freeze_for(&ready).await {

@@ -5,11 +5,17 @@
 //!             P2 a parcel whose last part was sent and not answered may have arrived: its sessions are dropped, and no
 //!             other copy of them is left. All others stay with the node that leaves. (tests
 //!             `guildhall/tests/it/session_moves.rs`)
-//! Limits      `PARCEL_BYTES` of bodies a parcel, one at a time to each node; `ARRIVING_BYTES_MAX` of incomplete
-//!             parcels here, past which a node refuses further ones; `ARRIVING_MS_MAX` for the parts of one.
+//!             P3 a session whose client comes back soon is fetched by it, with the events that it lacks, and is in
+//!             no parcel. (test `p3_*`)
+//! Limits      `RETURNS_MS_MAX` for clients to come back; `PARCEL_BYTES` of bodies a parcel, one at a time to each
+//!             node; `ARRIVING_BYTES_MAX` of incomplete parcels here, past which a node refuses further ones;
+//!             `ARRIVING_MS_MAX` for the parts of one.
 //! Spec        docs/cluster.md, ADR 43.
 
-use super::moves::{ask_until, parts_of};
+use super::{
+    claims::OnTheWay,
+    moves::{ask_until, parts_of},
+};
 use guildhall_cluster::{NodeNumber, home_of};
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{User, UserId};
@@ -18,16 +24,24 @@ use guildhall_node::{Membership, Node, PeerQuestion};
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::task::JoinSet;
 
+/// Longest wait for clients that come back, and how long none has to come to end it. A parcel has everything that its
+/// sessions kept, the answer to a client what that client lacks.
+const RETURNS_MS_MAX: u64 = 4_000;
+const NO_RETURN_MS: u64 = 2_000;
+/// Interval in which returns are counted.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bodies of a parcel.
 const PARCEL_BYTES: usize = 4 << 20;
 /// Sessions of a parcel: their accounts are read before they are restored.
 const PARCEL_SESSIONS: usize = 256;
+/// Accounts of a parcel that are read at a time.
+const READS_MAX: usize = 8;
 /// Longest wait for the answer to one part: the sessions of a whole parcel may be restored in it.
 const ANSWER_MS_MAX: u64 = 2_000;
 /// Incomplete parcels, as text.
@@ -78,6 +92,8 @@ pub struct Departures {
     partitions: Partitions,
     node: Node,
     clock: SystemClock,
+    /// Sessions in parcels that have not arrived.
+    on_the_way: OnTheWay,
     arriving: Mutex<BTreeMap<u64, Arriving>>,
 }
 
@@ -93,8 +109,13 @@ enum Sent {
 impl Departures {
     /// Takes sessions of nodes that leave from now on.
     #[must_use]
-    pub fn start(membership: Arc<Membership>, partitions: Partitions, node: Node, clock: SystemClock) -> Arc<Self> {
-        let departures = Arc::new(Self { membership, partitions, node, clock, arriving: Mutex::default() });
+    pub fn start(
+        membership: Arc<Membership>,
+        (partitions, clock): (Partitions, SystemClock),
+        (node, on_the_way): (Node, OnTheWay),
+    ) -> Arc<Self> {
+        let arriving = Mutex::default();
+        let departures = Arc::new(Self { membership, partitions, node, clock, on_the_way, arriving });
         let of = Arc::downgrade(&departures);
         departures.membership.on_question(move |part: Part| {
             let departures = of.upgrade();
@@ -172,17 +193,24 @@ impl Departures {
 
     /// Accounts of the sessions, as they are stored. Sessions whose account cannot be read are dropped.
     async fn users_of(&self, over: &HandOver) -> BTreeMap<UserId, Arc<User>> {
-        let mut users = BTreeMap::new();
-        for user_id in over.sessions.iter().map(|session| session.user_id) {
-            if users.contains_key(&user_id) {
-                continue;
+        let ids: BTreeSet<UserId> = over.sessions.iter().map(|session| session.user_id).collect();
+        let (mut ids, mut users, mut reading) = (ids.into_iter(), BTreeMap::new(), JoinSet::new());
+        loop {
+            while reading.len() < READS_MAX
+                && let Some(user_id) = ids.next()
+            {
+                let node = self.node.clone();
+                reading.spawn(async move { (user_id, node.user(user_id).await) });
             }
-            match self.node.user(user_id).await {
-                Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
-                Err(error) => tracing::warn!(%error, "an account cannot be read: its sessions are dropped"),
+            match reading.join_next().await {
+                None => return users,
+                Some(Ok((user_id, Ok(user)))) => drop(user.map(|user| users.insert(user_id, user))),
+                Some(Ok((_, Err(error)))) => {
+                    tracing::warn!(%error, "an account cannot be read: its sessions are dropped");
+                }
+                Some(Err(error)) => tracing::error!(%error, "an account was not read: its sessions are dropped"),
             }
         }
-        users
     }
 
     // ── the node that leaves ─────────────────────────────────────────────────────────────────────
@@ -191,6 +219,7 @@ impl Departures {
     /// sessions that were not sent are still in their partitions.
     pub async fn send_away(self: &Arc<Self>, deadline: std::time::Instant) -> Vec<HandOver> {
         let started = std::time::Instant::now();
+        self.await_returns(deadline).await;
         let mut sending = JoinSet::new();
         for partition in 0..self.partitions.count() as u16 {
             let partition = PartitionId(partition);
@@ -219,6 +248,39 @@ impl Departures {
         back
     }
 
+    /// Waits while clients come back and fetch their sessions (P3).
+    async fn await_returns(&self, deadline: std::time::Instant) {
+        if self.membership.numbers().is_empty() {
+            return;
+        }
+        let begun = std::time::Instant::now();
+        // Time for parcels.
+        let latest = deadline.checked_sub(Duration::from_millis(2 * ANSWER_MS_MAX)).unwrap_or(begun);
+        let until = latest.min(begun + Duration::from_millis(RETURNS_MS_MAX));
+        let (mut last_count, mut last_return) = (self.detached_count().await, begun);
+        while last_count > 0 && std::time::Instant::now() < until {
+            if last_return.elapsed() >= Duration::from_millis(NO_RETURN_MS) {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            let count = self.detached_count().await;
+            if count < last_count {
+                last_return = std::time::Instant::now();
+            }
+            last_count = count;
+        }
+    }
+
+    /// Sessions of this node without a connection.
+    async fn detached_count(&self) -> usize {
+        let mut sum = 0;
+        for partition in 0..self.partitions.count() as u16 {
+            let ids = self.partitions.look(PartitionId(partition), |_, partition| partition.detached_sessions());
+            sum += ids.await.map_or(0, |ids| ids.len());
+        }
+        sum
+    }
+
     /// The sessions by the active nodes that are to take them, this one excepted.
     fn by_node(&self, ids: Vec<Arc<str>>) -> BTreeMap<NodeNumber, Vec<Arc<str>>> {
         let (own, members) = (self.membership.number(), self.membership.members());
@@ -241,8 +303,11 @@ impl Departures {
         deadline: std::time::Instant,
     ) -> Vec<Sent> {
         let (mut sent, mut rest) = (Vec::new(), &ids[..]);
-        while !rest.is_empty() && std::time::Instant::now() < deadline {
+        // Time for the last parcel to arrive.
+        let begin_until = deadline.checked_sub(Duration::from_millis(ANSWER_MS_MAX)).unwrap_or(deadline);
+        while !rest.is_empty() && std::time::Instant::now() < begin_until {
             let next = rest[..rest.len().min(PARCEL_SESSIONS)].to_vec();
+            let _journey = self.on_the_way.begin(&next);
             let Ok((over, count)) = self.partitions.release_sessions(partition, next, PARCEL_BYTES).await else {
                 break;
             };

@@ -6,12 +6,14 @@
 //! Not here    what a membership does: `guildhall-node`.
 
 mod accounts;
+mod claims;
 mod departures;
 mod mirrors;
 mod moves;
 mod sessions;
 
 pub use accounts::ClusterAccounts;
+pub use claims::OnTheWay;
 pub use departures::Departures;
 pub use mirrors::SessionMirrors;
 pub use moves::SessionMoves;

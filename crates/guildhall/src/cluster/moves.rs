@@ -5,13 +5,18 @@
 //! Invariants  G1 a session is released once, to the first node that claims it. A claim that is repeated, because its
 //!             answer was lost, gets the same parts. G2 what no node has read whole after `KEPT_MS_MAX` is dropped: its
 //!             client identifies again. (tests `guildhall/tests/it/session_moves.rs`)
-//! Limits      `FETCH_MS_MAX` for a fetch, `FETCHES_MAX` at a time; `SESSION_BYTES_MAX` of bodies of a session;
-//!             `KEPT_BYTES_MAX` of released sessions. Past them the RESUME gets op 9; past the last two the session
-//!             stays where it is.
+//!             G3 a claim waits while the node that has the session, or sends it elsewhere, answers that it has not
+//!             finished. (test `g3_*`)
+//! Limits      `SILENCE_MS_MAX` without a sign of the session and `FETCH_MS_MAX` for a fetch, `FETCHES_MAX` at a time;
+//!             `SESSION_BYTES_MAX` of bodies of a session; `KEPT_BYTES_MAX` of released sessions. Past them the
+//!             RESUME gets op 9; past the last two the session stays where it is.
 //! Not here    what moves with a session: `guildhall_partition::HandOver`.
 //! Spec        docs/cluster.md, ADR 43.
 
-use super::mirrors::SessionMirrors;
+use super::{
+    claims::{Claims, OnTheWay, Sought},
+    mirrors::SessionMirrors,
+};
 use guildhall_cluster::{NodeNumber, NodeRecord, NodeState};
 use guildhall_model::{GuildId, shard_of};
 use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock};
@@ -26,10 +31,14 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
+/// Longest wait of a RESUME without a sign of its session. A node that was killed is gone earlier, with its lease.
+const SILENCE_MS_MAX: u64 = 5_000;
 /// Longest wait of a RESUME for its session.
-const FETCH_MS_MAX: u64 = 2_000;
+const FETCH_MS_MAX: u64 = 15_000;
 /// Longest wait for one answer: a claim is repeated while its time lasts.
-const ANSWER_MS_MAX: u64 = 600;
+const ANSWER_MS_MAX: u64 = 1_000;
+/// A claim that has no answer in this time is answered by `Working`.
+const WORKING_AFTER: Duration = Duration::from_millis(250);
 /// Pause before a question is repeated.
 const AGAIN_MS: u64 = 50;
 /// Fetches of this node at a time; the others wait, within their time.
@@ -44,8 +53,8 @@ const MIRROR_MS_MAX: u64 = 1_500;
 const MIRROR_AGAIN_MS: u64 = 100;
 /// For this time after a question without an answer no RESUME sends the node another one.
 const SUSPECT_MS: u64 = 300;
-/// A released session is kept for as long as its fetch may last, and somewhat longer.
-const KEPT_MS_MAX: u64 = 2 * FETCH_MS_MAX;
+/// A released session is kept for this time after the last question about it.
+const KEPT_MS_MAX: u64 = 2 * SILENCE_MS_MAX;
 
 #[derive(Clone, Serialize, Deserialize)]
 struct FetchQuestion {
@@ -57,6 +66,9 @@ struct FetchQuestion {
     /// The claiming node resumes sessions by mirrors.
     #[serde(default)]
     uses_mirrors: bool,
+    /// The claiming node knows `FetchAnswer::Working`.
+    #[serde(default)]
+    waits: bool,
 }
 
 impl PeerQuestion for FetchQuestion {
@@ -72,6 +84,9 @@ struct MirrorQuestion {
     claim: SessionClaim,
     /// Another node has a newer mirror: the node drops this one, and answers `Unknown`.
     is_outdated: bool,
+    /// The claiming node knows `FetchAnswer::Working`.
+    #[serde(default)]
+    waits: bool,
 }
 
 impl PeerQuestion for MirrorQuestion {
@@ -79,10 +94,12 @@ impl PeerQuestion for MirrorQuestion {
     type Answer = FetchAnswer;
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 enum FetchAnswer {
     /// The node does not have the session.
     Unknown,
+    /// The session is here, or on its way from here to another node: the claim is to be repeated. Only if `waits`.
+    Working,
     /// The same, and it has the mirror of the session, with this seq. Only if `uses_mirrors`.
     Mirror(u64),
     /// The session stays where it is: name of a `ResumeFault`.
@@ -109,8 +126,9 @@ pub struct SessionMoves {
     /// Nodes that did not answer, and when.
     suspects: Mutex<BTreeMap<NodeNumber, std::time::Instant>>,
     released: Mutex<BTreeMap<u64, Released>>,
-    /// Serialises the answers to one claim: a repetition waits for the first.
-    releasing: tokio::sync::Mutex<()>,
+    claims: Claims<FetchAnswer>,
+    /// Sessions that this node is sending to others as it leaves.
+    on_the_way: OnTheWay,
     fetches: Semaphore,
 }
 
@@ -121,7 +139,7 @@ impl SessionMoves {
         membership: Arc<Membership>,
         partitions: Partitions,
         clock: SystemClock,
-        (mirrors, node): (Arc<SessionMirrors>, Node),
+        (mirrors, node, on_the_way): (Arc<SessionMirrors>, Node, OnTheWay),
     ) -> Arc<Self> {
         let moves = Arc::new(Self {
             membership,
@@ -131,7 +149,8 @@ impl SessionMoves {
             node,
             suspects: Mutex::default(),
             released: Mutex::default(),
-            releasing: tokio::sync::Mutex::default(),
+            claims: Claims::new(WORKING_AFTER),
+            on_the_way,
             fetches: Semaphore::new(FETCHES_MAX),
         });
         let of = Arc::downgrade(&moves);
@@ -140,13 +159,13 @@ impl SessionMoves {
             async move {
                 let moves = moves?;
                 // A session here may have been given away; the claim is repeated.
-                if moves.mirrors.is_settled() { Some(moves.answer(question).await) } else { None }
+                if moves.mirrors.is_settled() { moves.answer(question).await } else { None }
             }
         });
         let of = Arc::downgrade(&moves);
         moves.membership.on_question(move |question: MirrorQuestion| {
             let moves = of.upgrade();
-            async move { Some(moves?.answer_mirror(question).await) }
+            async move { moves?.answer_mirror(question).await }
         });
         moves
     }
@@ -166,12 +185,18 @@ impl SessionMoves {
 
     // ── the node that has the session ────────────────────────────────────────────────────────────
 
-    async fn answer(&self, question: FetchQuestion) -> FetchAnswer {
-        let FetchQuestion { ticket, claim, part, uses_mirrors } = question;
+    /// None: the claim is to be repeated.
+    async fn answer(self: &Arc<Self>, question: FetchQuestion) -> Option<FetchAnswer> {
+        let FetchQuestion { ticket, claim, part, uses_mirrors, waits } = question;
         if part > 0 {
-            return self.part(ticket, part).unwrap_or(FetchAnswer::Unknown);
+            return Some(self.part(ticket, part).unwrap_or(FetchAnswer::Unknown));
         }
-        let _one_at_a_time = self.releasing.lock().await;
+        let moves = self.clone();
+        let release = async move { moves.release(ticket, (claim, uses_mirrors, waits)).await };
+        self.claims.answer((ticket, Sought::Session), release).await.or(waits.then_some(FetchAnswer::Working))
+    }
+
+    async fn release(&self, ticket: u64, (claim, uses_mirrors, waits): (SessionClaim, bool, bool)) -> FetchAnswer {
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
@@ -185,6 +210,7 @@ impl SessionMoves {
                 self.membership.count_moved_sessions(|moved| moved.away += 1);
                 self.keep(ticket, &over)
             }
+            Err(ResumeFault::Unknown) if waits && self.on_the_way.has(&session_id) => FetchAnswer::Working,
             Err(ResumeFault::Unknown) if uses_mirrors => {
                 self.mirrors.seq_here(&session_id).await.map_or(FetchAnswer::Unknown, FetchAnswer::Mirror)
             }
@@ -193,13 +219,19 @@ impl SessionMoves {
         }
     }
 
-    async fn answer_mirror(&self, question: MirrorQuestion) -> FetchAnswer {
-        let MirrorQuestion { ticket, claim, is_outdated } = question;
-        let _one_at_a_time = self.releasing.lock().await;
+    /// None: the claim is to be repeated.
+    async fn answer_mirror(self: &Arc<Self>, question: MirrorQuestion) -> Option<FetchAnswer> {
+        let MirrorQuestion { ticket, claim, is_outdated, waits } = question;
         if is_outdated {
             self.mirrors.drop_here(&claim.session_id).await;
-            return FetchAnswer::Unknown;
+            return Some(FetchAnswer::Unknown);
         }
+        let moves = self.clone();
+        let give = async move { moves.give(ticket, claim).await };
+        self.claims.answer((ticket, Sought::Mirror), give).await.or(waits.then_some(FetchAnswer::Working))
+    }
+
+    async fn give(&self, ticket: u64, claim: SessionClaim) -> FetchAnswer {
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
@@ -237,8 +269,9 @@ impl SessionMoves {
         let now = self.now();
         let mut released = self.released();
         released.retain(|_, kept| now < kept.until);
-        let parts = &released.get(&ticket)?.parts;
-        Some(FetchAnswer::Part { text: parts.get(part)?.clone(), parts_count: parts.len() })
+        let kept = released.get_mut(&ticket)?;
+        kept.until = now.after_ms(KEPT_MS_MAX);
+        Some(FetchAnswer::Part { text: kept.parts.get(part)?.clone(), parts_count: kept.parts.len() })
     }
 
     // ── the node where its client resumes ────────────────────────────────────────────────────────
@@ -248,10 +281,7 @@ impl SessionMoves {
     /// # Errors
     /// Why it did not come.
     pub async fn fetch(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
-        let limit = Duration::from_millis(match self.mirrors.is_on() {
-            true => FETCH_MS_MAX.max(self.membership.lease_ms() + MIRROR_MS_MAX),
-            false => FETCH_MS_MAX,
-        });
+        let limit = Duration::from_millis(FETCH_MS_MAX);
         let fetched = tokio::time::timeout(limit, self.fetch_untimed(claim)).await.unwrap_or(Err(ResumeFault::Move));
         match &fetched {
             Ok(over) if over.mirrored.is_some() => self.membership.count_mirrors(|figures| figures.resumed += 1),
@@ -264,18 +294,29 @@ impl SessionMoves {
 
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let (ticket, uses_mirrors) = (self.membership.random_number(), self.mirrors.is_on());
-        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors };
-        loop {
+        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true };
+        let (silence_max, pause) = match uses_mirrors {
+            true => (SILENCE_MS_MAX.max(self.membership.lease_ms() + MIRROR_MS_MAX), MIRROR_AGAIN_MS),
+            false => (SILENCE_MS_MAX, AGAIN_MS),
+        };
+        let (silence_max, pause) = (Duration::from_millis(silence_max), Duration::from_millis(pause));
+        let mut silence = Silence::default();
+        while silence.lasted < silence_max {
             let permit = self.fetches.acquire().await.map_err(|_| ResumeFault::Move)?;
+            let begun = std::time::Instant::now();
             let is_leaving = |(_, record): &(NodeNumber, NodeRecord)| record.state == NodeState::Draining;
             // While a node leaves, a session may be on its way, and be found at no node.
             let may_be_under_way = self.membership.members().iter().any(is_leaving);
+            let mut is_working = false;
             match self.find(&question).await {
                 Ok(Found::Session(place)) => return self.read(&question, place).await,
+                Ok(Found::Working) => is_working = true,
                 Ok(Found::Mirrors(places)) => match self.claim_mirror(&question, places).await {
+                    Ok(Some(over)) => return Ok(over),
+                    Ok(None) => is_working = true,
                     // Another node has claimed it, or its own node is back.
                     Err(ResumeFault::Unknown) => {}
-                    claimed => return claimed,
+                    Err(fault) => return Err(fault),
                 },
                 Err(ResumeFault::Unknown) if may_be_under_way && !self.is_here(&question.claim).await => {}
                 // A node that does not answer may have been killed.
@@ -283,8 +324,10 @@ impl SessionMoves {
                 Err(fault) => return Err(fault),
             }
             drop(permit);
-            tokio::time::sleep(Duration::from_millis(if uses_mirrors { MIRROR_AGAIN_MS } else { AGAIN_MS })).await;
+            tokio::time::sleep(pause).await;
+            silence.note(is_working, begun.elapsed());
         }
+        Err(ResumeFault::Move)
     }
 
     /// Reads the rest of a session that a node has released.
@@ -293,7 +336,7 @@ impl SessionMoves {
         for part in 1..parts_count {
             match self.ask(node, &FetchQuestion { part, ..question.clone() }).await? {
                 FetchAnswer::Part { text: next, .. } => text.push_str(&next),
-                FetchAnswer::Unknown | FetchAnswer::Mirror(_) | FetchAnswer::Refused(_) => {
+                FetchAnswer::Unknown | FetchAnswer::Working | FetchAnswer::Mirror(_) | FetchAnswer::Refused(_) => {
                     return Err(ResumeFault::Move);
                 }
             }
@@ -304,7 +347,7 @@ impl SessionMoves {
         })
     }
 
-    /// Resumes by the newest of these mirrors; the others are dropped before.
+    /// Resumes by the newest of these mirrors; the others are dropped before. None: the claim is to be repeated.
     ///
     /// # Errors
     /// `Unknown`: the mirror is gone. Otherwise why the client cannot resume by it.
@@ -312,7 +355,7 @@ impl SessionMoves {
         self: &Arc<Self>,
         question: &FetchQuestion,
         mut places: Vec<(NodeNumber, u64)>,
-    ) -> Result<HandOver, ResumeFault> {
+    ) -> Result<Option<HandOver>, ResumeFault> {
         places.sort_by_key(|(number, seq)| (*seq, *number));
         let Some((newest, _)) = places.pop() else { return Err(ResumeFault::Unknown) };
         let own = self.membership.number();
@@ -322,26 +365,29 @@ impl SessionMoves {
                 self.mirrors.drop_here(&claim.session_id).await;
                 continue;
             }
-            let outdated = MirrorQuestion { ticket, claim: claim.clone(), is_outdated: true };
+            let outdated = MirrorQuestion { ticket, claim: claim.clone(), is_outdated: true, waits: true };
             self.ask_mirror(number, &outdated).await.ok_or(ResumeFault::Unknown)?;
         }
         let mut over = match newest == own {
             true => self.mirrors.give(claim).await?,
             false => {
-                let taken = MirrorQuestion { ticket, claim, is_outdated: false };
+                let taken = MirrorQuestion { ticket, claim, is_outdated: false, waits: true };
                 // The answer of a node that does not answer may be lost: it has given the session away.
                 let answer = self.ask_mirror(newest, &taken).await.ok_or(ResumeFault::Move)?;
-                let place = place_of(newest, answer)?.ok_or(ResumeFault::Unknown)?;
-                self.read(question, place).await?
+                match claimed_of(newest, answer)? {
+                    Claimed::Session(place) => self.read(question, place).await?,
+                    Claimed::Working => return Ok(None),
+                    Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Unknown),
+                }
             }
         };
         self.mirrors.note_given(&question.claim.session_id, &over);
         self.add_guilds(&mut over).await?;
-        Ok(over)
+        Ok(Some(over))
     }
 
     async fn ask_mirror(&self, number: NodeNumber, question: &MirrorQuestion) -> Option<FetchAnswer> {
-        let deadline = std::time::Instant::now() + Duration::from_millis(FETCH_MS_MAX);
+        let deadline = std::time::Instant::now() + Duration::from_millis(SILENCE_MS_MAX);
         ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
     }
 
@@ -373,6 +419,7 @@ impl SessionMoves {
         if let Some(named) = named.filter(|named| others.contains(named)) {
             match self.claim_from(named, question).await? {
                 Claimed::Session(place) => return Ok(Found::Session(place)),
+                Claimed::Working => return Ok(Found::Working),
                 Claimed::Mirror(seq) => mirrors.push((named, seq)),
                 Claimed::Unknown => {}
             }
@@ -384,15 +431,19 @@ impl SessionMoves {
             let (moves, question) = (self.clone(), question.clone());
             claims.spawn(async move { (number, moves.claim_from(number, &question).await) });
         }
-        let mut fault = ResumeFault::Unknown;
+        let (mut fault, mut is_working) = (ResumeFault::Unknown, false);
         while let Some(answer) = claims.join_next().await {
             match answer {
                 Ok((_, Ok(Claimed::Session(place)))) => return Ok(Found::Session(place)),
+                Ok((_, Ok(Claimed::Working))) => is_working = true,
                 Ok((number, Ok(Claimed::Mirror(seq)))) => mirrors.push((number, seq)),
                 Ok((_, Ok(Claimed::Unknown))) => {}
                 Ok((_, Err(refused))) => fault = refused,
                 Err(_) => fault = ResumeFault::Move,
             }
+        }
+        if is_working {
+            return Ok(Found::Working);
         }
         if question.uses_mirrors && fault == ResumeFault::Unknown {
             let seq = self.mirrors.seq_here(&question.claim.session_id).await;
@@ -409,10 +460,7 @@ impl SessionMoves {
             true => self.ask_unless_suspect(number, question).await?,
             false => self.ask(number, question).await?,
         };
-        match answer {
-            FetchAnswer::Mirror(seq) => Ok(Claimed::Mirror(seq)),
-            answer => Ok(place_of(number, answer)?.map_or(Claimed::Unknown, Claimed::Session)),
-        }
+        claimed_of(number, answer)
     }
 
     /// Sends the question once. The caller repeats the claim, and many callers may wait for the end of the same node's
@@ -437,9 +485,22 @@ impl SessionMoves {
 
     /// Repeats a question until it is answered (G1). The caller bounds the time.
     async fn ask(&self, number: NodeNumber, question: &FetchQuestion) -> Result<FetchAnswer, ResumeFault> {
-        let deadline = std::time::Instant::now() + Duration::from_millis(FETCH_MS_MAX);
+        let deadline = std::time::Instant::now() + Duration::from_millis(SILENCE_MS_MAX);
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         ask_until(&self.membership, (number, question), patience, deadline).await.ok_or(ResumeFault::Move)
+    }
+}
+
+/// Time without a sign of a session. The wait for a permit does not count.
+#[derive(Default)]
+struct Silence {
+    lasted: Duration,
+}
+
+impl Silence {
+    /// A claim was answered after `took`. `is_working`: the session is there, or on its way.
+    fn note(&mut self, is_working: bool, took: Duration) {
+        self.lasted = if is_working { Duration::ZERO } else { self.lasted + took };
     }
 }
 
@@ -453,6 +514,7 @@ struct Place {
 /// Answer of one node to a claim.
 enum Claimed {
     Session(Place),
+    Working,
     /// Seq of the mirror.
     Mirror(u64),
     Unknown,
@@ -461,19 +523,22 @@ enum Claimed {
 /// Answer of all nodes.
 enum Found {
     Session(Place),
+    /// A node has the session, or is sending it to another one, and has not finished.
+    Working,
     /// No node has the session, and these have mirrors, each with its seq.
     Mirrors(Vec<(NodeNumber, u64)>),
 }
 
-/// None: that node does not have the session.
-fn place_of(node: NodeNumber, answer: FetchAnswer) -> Result<Option<Place>, ResumeFault> {
+fn claimed_of(node: NodeNumber, answer: FetchAnswer) -> Result<Claimed, ResumeFault> {
     match answer {
-        FetchAnswer::Unknown | FetchAnswer::Mirror(_) => Ok(None),
+        FetchAnswer::Unknown => Ok(Claimed::Unknown),
+        FetchAnswer::Working => Ok(Claimed::Working),
+        FetchAnswer::Mirror(seq) => Ok(Claimed::Mirror(seq)),
         FetchAnswer::Refused(name) => {
             let fault = ResumeFault::ALL.iter().copied().find(|fault| fault.name() == name);
             Err(fault.unwrap_or(ResumeFault::Move))
         }
-        FetchAnswer::Part { text: first, parts_count } => Ok(Some(Place { node, first, parts_count })),
+        FetchAnswer::Part { text: first, parts_count } => Ok(Claimed::Session(Place { node, first, parts_count })),
     }
 }
 
@@ -532,6 +597,18 @@ fn split(text: String, bytes_max: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn g3_only_silence_ends_a_claim() {
+        let (mut silence, second) = (Silence::default(), Duration::from_secs(1));
+        (0..10).for_each(|_| silence.note(true, second));
+        silence.note(false, second);
+        assert_eq!(silence.lasted, second);
+        silence.note(false, second);
+        assert_eq!(silence.lasted, 2 * second);
+        silence.note(true, second);
+        assert_eq!(silence.lasted, Duration::ZERO);
+    }
 
     #[test]
     fn parts_are_the_text() {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::{
     io::Write as _,
     net::{SocketAddr, TcpStream},
+    sync::mpsc::Receiver,
 };
 use tempfile::TempDir;
 
@@ -32,6 +33,8 @@ pub struct Site {
 pub struct Node {
     pub process: Process,
     pub addr: SocketAddr,
+    /// Lines after that it is ready.
+    pub log: Receiver<Value>,
 }
 
 impl Site {
@@ -65,9 +68,9 @@ impl Site {
         for setting in &self.settings {
             command.args(["--set", setting]);
         }
-        let (process, ready, _) = serve_by(command, |_| {});
+        let (process, ready, log) = serve_by(command, |_| {});
         let addr = ready["listen"].as_str().unwrap().parse().unwrap();
-        let node = Node { process, addr };
+        let node = Node { process, addr, log };
         node.wait_for_members(nodes_count);
         node
     }

@@ -4,11 +4,15 @@
 use crate::{
     backend::{ANA, BOB, CHANNEL},
     nodes::{Node, Site, two},
-    support::{Http, metric, wait_for, wait_until},
+    support::{Http, metric, wait_for, wait_for_line, wait_until},
     ws::{Got, PLAIN, Ws},
 };
 use serde_json::{Value, json};
-use std::{net::Shutdown, time::Duration};
+use std::{
+    io::ErrorKind,
+    net::{Shutdown, TcpStream},
+    time::Duration,
+};
 
 /// Posts a message, and returns its content.
 fn say(node: &Node, token: &str, content: &str) -> String {
@@ -171,6 +175,43 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
     }
     let moved: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
     assert_eq!(moved, 2);
+}
+
+#[test]
+fn p3_clients_that_come_back_at_once_fetch_their_sessions_from_a_node_that_stops() {
+    let Some(site) = Site::with(&["server.drain_notice_ms=0", "server.metrics=open"]) else { return };
+    let (first, second) = two(&site);
+    let sessions: Vec<_> = (0..12).map(|_| bobs_session(&second)).collect();
+    second.process.signal("TERM");
+    let clients = sessions.into_iter().map(|(mut ws, token, (session_id, _))| {
+        ws.expect_op(7);
+        let seq = ws.last_seq;
+        drop(ws);
+        (resume(&first, &token, (&session_id, seq)), seq)
+    });
+    for (mut ws, seq) in clients.collect::<Vec<_>>() {
+        replay(&mut ws, seq);
+    }
+    let sent = wait_for_line(&second.log, "sessions went to other nodes");
+    assert_eq!((&sent["taken"], &sent["lost"]), (&json!(0), &json!(0)), "{sent}");
+    let fetched: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
+    assert_eq!(fetched, 12);
+}
+
+#[test]
+fn p4_a_node_that_sends_its_sessions_away_refuses_connections() {
+    let Some(site) = Site::with(&["server.drain_notice_ms=0"]) else { return };
+    let (_first, mut second) = two(&site);
+    let (ws, ..) = bobs_session(&second);
+    // Its client may come back: the node waits for it.
+    ws.stream.shutdown(Shutdown::Both).unwrap();
+    second.process.signal("TERM");
+    wait_for_line(&second.log, "clients have disconnected");
+    wait_until("connections are refused", || match TcpStream::connect(second.addr) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        instead => Err(instead),
+    });
+    assert_eq!(second.process.has_ended(), None, "while the process goes on");
 }
 
 /// Posts until the session receives a message. Its guild may move, too: the session misses posts before its
