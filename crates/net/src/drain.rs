@@ -1,9 +1,12 @@
-//! Drain: asks clients to leave at the rate at which other nodes can accept them.
+//! Drain: asks clients to leave at the rate at which other nodes accept them.
 //!
 //! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`reconnect_all`).
 //! Invariants  D1 every client receives op 7 within `asking_ms_max`, however slow the pace would be. D2 the pace is
-//!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
-//! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
+//!             jittered: each tick asks between 0.5 and 1.5 times its share. D3 with a count of what other nodes have
+//!             accepted, as many clients wait as these accept in `WAITING_S`, and a tenth that may not come back.
+//!             (tests `d1_*` to `d3_*`)
+//! Limits      `WAITING_MIN`, `WAITING_MAX` and `PER_S_MIN`; `asking_ms_max` for asking, `grace_ms` for leaving;
+//!             remaining connections are closed with 4000.
 //! Not here    op 7 itself (`Partition::send_reconnects`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
 //!             docs/protocol/reference.md §1.12.
 
@@ -19,6 +22,22 @@ use std::{
 const TICK: Duration = Duration::from_millis(50);
 /// Assumed capacity of a node that has not been under load yet.
 const STARTS_PER_S_MIN: u32 = 100;
+/// Least pace, whatever other nodes accept.
+const PER_S_MIN: f64 = 20.0;
+/// Interval in which the rate of other nodes is measured.
+const MEASURE: Duration = Duration::from_secs(1);
+/// Clients that were asked and may wait: as many as the other nodes accept in this time, within bounds.
+const WAITING_S: f64 = 2.0;
+const WAITING_MIN: f64 = 100.0;
+const WAITING_MAX: f64 = 20_000.0;
+/// Time in which clients are asked for the places that are free among them.
+const FILL_S: f64 = 0.25;
+/// Share of the clients that come back; more of them do not matter.
+const RETURNING: f64 = 0.9;
+
+/// Sessions that the other nodes have accepted so far, by IDENTIFY or RESUME. Only its growth counts. None: it is not
+/// known.
+pub type Accepted = dyn Fn() -> Option<u64> + Send + Sync;
 
 /// Plan by which a node makes its clients leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +70,8 @@ pub struct DrainReport {
     pub asking_ms: u64,
     /// Connections that were closed when `grace_ms` was over.
     pub stayed_count: usize,
+    /// The pace followed what other nodes accept (D3).
+    pub followed: bool,
 }
 
 /// Number of clients that get op 7 at each tick.
@@ -59,15 +80,56 @@ struct Pace {
     per_s: f64,
     credit: f64,
     rng: Rng,
+    plan: DrainPlan,
+    followed: Option<Followed>,
+}
+
+/// What other nodes have accepted (D3).
+#[derive(Debug)]
+struct Followed {
+    /// At the begin.
+    first: u64,
+    /// Begin of the interval that is measured, and the count then.
+    since: (Duration, u64),
+    /// Of the last interval.
+    per_s: f64,
 }
 
 impl Pace {
     /// `starts_per_s`: the most sessions that this node has started within a second.
     fn new(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Self {
         let seen = f64::from(starts_per_s.max(STARTS_PER_S_MIN));
-        // D1. Nine tenths of the time, because ticks are late and the last share may be small.
-        let needed = conns_count as f64 * 1000.0 / (plan.asking_ms_max.max(1) as f64 * 0.9);
-        Self { per_s: seen.max(needed), credit: 0.0, rng: Rng::new(seed) }
+        let mut pace = Self { per_s: seen, credit: 0.0, rng: Rng::new(seed), plan, followed: None };
+        pace.per_s = seen.max(pace.needed(conns_count, Duration::ZERO));
+        pace
+    }
+
+    /// D1. Nine tenths of the time that is left, because ticks are late and the last share may be small.
+    fn needed(&self, unasked_count: usize, since_start: Duration) -> f64 {
+        let left_ms = (self.plan.asking_ms_max as f64 * 0.9 - since_start.as_millis() as f64).max(1.0);
+        unasked_count as f64 * 1000.0 / left_ms
+    }
+
+    /// Sets the pace by what other nodes have `accepted` (D3). None: it is not known, and the pace stays.
+    fn follow(&mut self, since_start: Duration, (asked_count, unasked_count): (usize, usize), accepted: Option<u64>) {
+        let needed = self.needed(unasked_count, since_start);
+        let Some(accepted) = accepted else {
+            self.per_s = self.per_s.max(needed);
+            return;
+        };
+        let begin = || Followed { first: accepted, since: (since_start, accepted), per_s: WAITING_MIN / WAITING_S };
+        let followed = self.followed.get_or_insert_with(begin);
+        let measured_ms = since_start.saturating_sub(followed.since.0).as_millis();
+        if measured_ms >= MEASURE.as_millis() {
+            let count = accepted.saturating_sub(followed.since.1);
+            followed.per_s = count as f64 * 1000.0 / measured_ms as f64;
+            followed.since = (since_start, accepted);
+        }
+        let waiting_max = (followed.per_s * WAITING_S).clamp(WAITING_MIN, WAITING_MAX);
+        let accepted_count = accepted.saturating_sub(followed.first) as f64;
+        let waiting = asked_count as f64 * RETURNING - accepted_count;
+        let followed_per_s = (waiting_max - waiting) / FILL_S;
+        self.per_s = followed_per_s.max(PER_S_MIN).max(needed);
     }
 
     /// Number of clients to ask now, `elapsed` after the previous batch.
@@ -81,7 +143,12 @@ impl Pace {
 }
 
 /// Sends op 7 to all clients, and waits until they have left or `grace_ms` is over. Blocks.
-pub(crate) fn reconnect_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPlan, seed: u64) -> DrainReport {
+pub(crate) fn reconnect_all(
+    partitions: &Partitions,
+    starts_per_s: u32,
+    (plan, accepted): (DrainPlan, Option<&Accepted>),
+    seed: u64,
+) -> DrainReport {
     let started = Instant::now();
     let all = partitions.send_reconnects(0, plan.grace_ms);
     let conns_count: usize = all.iter().map(|leaving| leaving.conns_count).sum();
@@ -89,18 +156,23 @@ pub(crate) fn reconnect_all(partitions: &Partitions, starts_per_s: u32, plan: Dr
     tracing::info!(conns = conns_count, per_s = pace.per_s as u64, "asking clients to leave");
     let mut report = DrainReport::default();
     let mut last = started;
+    let mut unasked_count = conns_count;
     loop {
+        let accepted = accepted.and_then(|accepted| accepted());
+        pace.follow(started.elapsed(), (report.asked_count, unasked_count), accepted);
         let is_late = started.elapsed().as_millis() as u64 >= plan.asking_ms_max;
         let count = if is_late { usize::MAX } else { pace.next(last.elapsed()) };
         last = Instant::now();
         let leaving = reconnect_some(partitions, count, plan.grace_ms);
         report.asked_count += leaving.asked_count;
+        unasked_count = leaving.unasked_count;
         if leaving.unasked_count == 0 {
             break;
         }
         thread::sleep(TICK);
     }
     report.asking_ms = started.elapsed().as_millis() as u64;
+    report.followed = pace.followed.is_some();
     let deadline = Instant::now() + Duration::from_millis(plan.grace_ms);
     loop {
         // Includes clients that connected in the meantime.
@@ -165,6 +237,76 @@ mod tests {
             assert!((8.5..11.5).contains(&seconds), "{seconds} s");
             let (least, most) = (curve[..100].iter().min().unwrap(), curve.iter().max().unwrap());
             assert!(*most <= 76 && *least >= 24 && most > least, "{least} to {most} of 50");
+        }
+    }
+
+    /// Seconds until all clients are accepted, and the most that waited, if other nodes accept `capacity` a second of
+    /// those that come back.
+    fn followed(capacity: f64, returning: f64, seed: u64) -> (f64, usize) {
+        let plan = DrainPlan { asking_ms_max: 400_000, grace_ms: 5_000 };
+        let (mut pace, mut rng) = (Pace::new(10_000, 0, plan, seed), Rng::new(seed));
+        let (mut asked, mut came, mut accepted, mut waiting_max, mut room) = (0, 0, 0, 0, 0.0_f64);
+        let mut elapsed = Duration::ZERO;
+        while asked < 10_000 || accepted < came {
+            pace.follow(elapsed, (asked, 10_000 - asked), Some(accepted as u64));
+            let count = pace.next(TICK).min(10_000 - asked);
+            asked += count;
+            came += (0..count).filter(|_| rng.chance(returning)).count();
+            elapsed += TICK;
+            // What is not used in a tick is lost.
+            let share = capacity * TICK.as_secs_f64();
+            room = (room + share).min(share + 1.0);
+            let now = (came - accepted).min(room as usize);
+            accepted += now;
+            room -= now as f64;
+            waiting_max = waiting_max.max(came - accepted);
+        }
+        (elapsed.as_secs_f64(), waiting_max)
+    }
+
+    #[test]
+    fn d3_the_pace_is_that_of_the_other_nodes() {
+        for capacity in [60.0, 300.0, 1_000.0, 5_000.0] {
+            for (returning, seed) in [(1.0, 1), (1.0, 2), (0.95, 3), (0.95, 4)] {
+                let (seconds, waiting) = followed(capacity, returning, seed);
+                let fastest = 10_000.0 * returning / capacity;
+                assert!(seconds < fastest * 1.2 + 6.0, "{seconds} s at {capacity}");
+                // A tenth may not come back: if it does, it waits as well.
+                assert!(waiting as f64 <= capacity * 3.0 + 1_100.0, "{waiting} wait at {capacity}");
+            }
+        }
+    }
+
+    #[test]
+    fn d3_fewer_clients_wait_at_slow_nodes_than_at_the_pace_that_was_seen() {
+        // This node has started 1,000 sessions a second, and the others accept 100.
+        let plan = DrainPlan { asking_ms_max: 400_000, grace_ms: 5_000 };
+        for seed in 0..10 {
+            let (_, waiting) = followed(100.0, 1.0, seed);
+            let blind: usize = curve(10_000, 1_000, plan, seed).iter().sum::<usize>() - 100 * 10;
+            assert!(waiting * 6 < blind, "{waiting} wait, and {blind} without the count");
+        }
+    }
+
+    #[test]
+    fn d1_every_client_is_asked_in_time_also_if_no_node_accepts_or_reports_anything() {
+        let plan = DrainPlan { asking_ms_max: 10_000, grace_ms: 5_000 };
+        // Other nodes stop to report after this many ticks.
+        for reports in [usize::MAX, 20, 0] {
+            for seed in 0..20 {
+                let mut pace = Pace::new(20_000, 0, plan, seed);
+                let (mut left, mut ticks, mut most) = (20_000, 0, 0);
+                while left > 0 {
+                    let accepted = (ticks < reports).then_some(7);
+                    pace.follow(TICK * ticks as u32, (20_000 - left, left), accepted);
+                    let asked = pace.next(TICK).min(left);
+                    left -= asked;
+                    most = most.max(asked);
+                    ticks += 1;
+                }
+                assert!(ticks as u128 * TICK.as_millis() <= 10_500, "{ticks} ticks");
+                assert!(most < 1_000, "not all at the end: {most} in a tick");
+            }
         }
     }
 

@@ -32,7 +32,7 @@ pub use admin::serve_admin;
 pub use admission::{AdmissionLimits, ClientAddress, Peers};
 pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer};
 pub use clock::SystemClock;
-pub use drain::{DrainPlan, DrainReport};
+pub use drain::{Accepted, DrainPlan, DrainReport};
 pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
 pub use guildhall_partition::{HandOver, RecentLoss, ResumeFault, SessionClaim};
 pub use mailbox::{PassedConn, PassedOn, PassedState};

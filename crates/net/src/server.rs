@@ -7,7 +7,7 @@ use crate::{
     admission::{Admission, AdmissionLimits, Peers},
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer},
     clock::SystemClock,
-    drain::{DrainPlan, DrainReport, reconnect_all},
+    drain::{Accepted, DrainPlan, DrainReport, reconnect_all},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     http::{ANSWER_KINDS, FULL_LOG_EVERY_MS, HttpCounters, HttpServer, accept},
     loop_timer::{LoopTimer, partition_account},
@@ -921,18 +921,18 @@ impl RunningServer {
     /// waits for the threads. REST is answered until the clients have left. Blocks for at most the time of the
     /// plan and two seconds.
     pub fn drain(self, plan: DrainPlan) -> DrainReport {
-        let report = self.let_go(plan);
+        let report = self.let_go(plan, None);
         self.end();
         report
     }
 
     /// First half of [`drain`](Self::drain): afterwards the clients have left, their sessions still exist, and no
-    /// socket is accepted. Blocks.
-    pub fn let_go(&self, plan: DrainPlan) -> DrainReport {
+    /// socket is accepted. The pace follows what other nodes have `accepted`. Blocks.
+    pub fn let_go(&self, plan: DrainPlan, accepted: Option<&Accepted>) -> DrainReport {
         self.http.is_draining.store(true, Ordering::Release);
         let seed =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        let report = reconnect_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
+        let report = reconnect_all(&self.partitions, self.gate.starts_per_s_seen(), (plan, accepted), seed);
         self.acceptor.abort();
         report
     }

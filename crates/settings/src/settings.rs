@@ -173,8 +173,9 @@ settings! {
         /// long as the load balancer takes to notice.
         drain_notice_ms: u32, 0..=600_000 => defaults::DRAIN_NOTICE_MS, live;
         /// Time for the drain after that, milliseconds. Up to half of it is for RECONNECT (op 7) to all clients, at the
-        /// highest rate at which this node has started sessions, or faster if time is short; up to a quarter, or 5 s,
-        /// for waiting until they leave; the rest for guilds and the store.
+        /// highest rate at which this node has started sessions, in a cluster at the rate at which the other nodes
+        /// accept sessions, or faster if time is short; up to a quarter, or 5 s, for waiting until they leave; the rest
+        /// for guilds and the store.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS, live;
         /// Bytes of messages in the hand-over to the next process on the same folder, so that clients can resume there.
         /// Clients of sessions past it identify again. 0: no hand-over.

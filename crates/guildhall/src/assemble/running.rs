@@ -345,6 +345,7 @@ impl RunningNode {
         let Stop { times: DrainTimes { notice, total }, handover, departures } = self.stop;
         let Telemetry { sampler, traces, access } = self.telemetry;
         self.ready.store(false, Ordering::Release);
+        let accepted = departures.as_ref().map(|(departures, _)| departures.watch_accepted());
         self.node.membership().iter().for_each(|membership| membership.drain());
         self.reports.set_draining();
         drop(sampler);
@@ -361,7 +362,7 @@ impl RunningNode {
         let plan = DrainPlan::within(deadline.saturating_duration_since(Instant::now()));
         let (server, listeners) = (self.server, self.listeners);
         let letting_go = tokio::task::spawn_blocking(move || {
-            let report = server.let_go(plan);
+            let report = server.let_go(plan, accepted.as_deref());
             // From now on the system refuses connections: with a duplicate open they would wait for the end
             // of the process.
             drop(listeners);
@@ -421,8 +422,8 @@ impl RunningNode {
 }
 
 fn log_drained(report: DrainReport) {
-    let DrainReport { asked_count, asking_ms, stayed_count } = report;
-    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients have disconnected");
+    let DrainReport { asked_count, asking_ms, stayed_count, followed } = report;
+    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, followed, "clients have disconnected");
 }
 
 /// The result of `work`, if it completes in time.

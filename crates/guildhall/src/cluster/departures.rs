@@ -15,11 +15,12 @@
 use super::{
     claims::OnTheWay,
     moves::{ask_until, parts_of},
+    pace,
 };
 use guildhall_cluster::{NodeNumber, home_of};
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{User, UserId};
-use guildhall_net::{HandOver, Partitions, SystemClock};
+use guildhall_net::{Accepted, HandOver, Partitions, SystemClock};
 use guildhall_node::{Membership, Node, PeerQuestion};
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
@@ -116,12 +117,19 @@ impl Departures {
     ) -> Arc<Self> {
         let arriving = Mutex::default();
         let departures = Arc::new(Self { membership, partitions, node, clock, on_the_way, arriving });
+        pace::answer(&departures.membership, departures.partitions.clone());
         let of = Arc::downgrade(&departures);
         departures.membership.on_question(move |part: Part| {
             let departures = of.upgrade();
             async move { departures?.take(part).await }
         });
         departures
+    }
+
+    /// How many sessions the other nodes accept, until the result is dropped.
+    #[must_use]
+    pub fn watch_accepted(&self) -> Arc<Accepted> {
+        pace::watch(self.membership.clone())
     }
 
     fn now(&self) -> Instant {

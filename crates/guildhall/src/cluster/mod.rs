@@ -10,6 +10,7 @@ mod claims;
 mod departures;
 mod mirrors;
 mod moves;
+mod pace;
 mod sessions;
 
 pub use accounts::ClusterAccounts;

@@ -192,6 +192,8 @@ fn p3_clients_that_come_back_at_once_fetch_their_sessions_from_a_node_that_stops
     for (mut ws, seq) in clients.collect::<Vec<_>>() {
         replay(&mut ws, seq);
     }
+    let left = wait_for_line(&second.log, "clients have disconnected");
+    assert_eq!(left["followed"], true, "the first node has counted what it accepts: {left}");
     let sent = wait_for_line(&second.log, "sessions went to other nodes");
     assert_eq!((&sent["taken"], &sent["lost"]), (&json!(0), &json!(0)), "{sent}");
     let fetched: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
