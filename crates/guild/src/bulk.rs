@@ -17,7 +17,7 @@ use crate::{
     machine::Guild,
     state::{
         jobs::Waiter,
-        tasks::{BackgroundTask, Bulk, Change, ClosingChannel, STEP_ITEMS},
+        tasks::{BackgroundTask, Bulk, BulkPlan, Change, ClosingChannel, STEP_ITEMS},
     },
     turn::Turn,
 };
@@ -40,7 +40,8 @@ impl Guild {
             ..MemberFilter::default()
         };
         let days = turn.now.unix.0.saturating_sub(prune.joined_before.0).max(0) / 86_400_000;
-        self.begin_bulk(turn, Change::Remove, filter, prune.counts_only, days)
+        let plan = BulkPlan { change: Change::Remove { days }, filter, counts_only: prune.counts_only };
+        self.begin_bulk(turn, plan)
     }
 
     pub(crate) fn bulk_role(&mut self, turn: Turn<'_>, bulk: &BulkRole) -> CommandResult<u64> {
@@ -51,30 +52,21 @@ impl Guild {
         }
         guild_context.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&guild_context, bulk.role_id)?;
-        self.begin_bulk(turn, Change::Role(bulk.role_id, bulk.action), bulk.filter.clone(), false, 0)
+        let change = Change::Role(bulk.role_id, bulk.action);
+        self.begin_bulk(turn, BulkPlan { change, filter: bulk.filter.clone(), counts_only: false })
     }
 
-    fn begin_bulk(
-        &mut self,
-        turn: Turn<'_>,
-        change: Change,
-        filter: MemberFilter,
-        counts_only: bool,
-        days: i64,
-    ) -> CommandResult<u64> {
+    fn begin_bulk(&mut self, turn: Turn<'_>, plan: BulkPlan) -> CommandResult<u64> {
         self.need_room_for_slow_command()?;
         let (actor, reason) = (turn.actor, turn.reason.cloned());
         self.answer_later(actor, |command| {
             Waiter::Bulk(Box::new(Bulk {
                 command,
                 actor,
-                change,
-                filter,
-                counts_only,
+                plan,
                 user_ids: Vec::new().into_iter(),
                 more_after: None,
                 done_count: 0,
-                days,
                 reason,
             }))
         })
@@ -87,7 +79,7 @@ impl Guild {
 
     /// The search found all affected members, or the first part.
     pub(crate) fn bulk_found(&mut self, now: Now, mut bulk: Box<Bulk>, matches: Matches) {
-        if bulk.counts_only {
+        if bulk.plan.counts_only {
             return self.answer::<request::Prune>(bulk.command, Ok(matches.count));
         }
         bulk.more_after = matches.user_ids.last().copied().filter(|_| matches.is_cut);
@@ -115,8 +107,8 @@ impl Guild {
             self.enqueue(Waiter::Bulk(bulk));
         } else {
             self.log_prune(now, &bulk);
-            match bulk.change {
-                Change::Remove => self.answer::<request::Prune>(bulk.command, Ok(bulk.done_count)),
+            match bulk.plan.change {
+                Change::Remove { .. } => self.answer::<request::Prune>(bulk.command, Ok(bulk.done_count)),
                 Change::Role(..) => self.answer::<request::BulkRole>(bulk.command, Ok(bulk.done_count)),
             }
         }
@@ -127,8 +119,8 @@ impl Guild {
     /// actor lost the permission for the whole change.
     fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
         let guild_context = self.in_guild(Turn::new(now, bulk.actor))?;
-        match bulk.change {
-            Change::Remove => guild_context.need(Permissions::KICK_MEMBERS)?,
+        match bulk.plan.change {
+            Change::Remove { .. } => guild_context.need(Permissions::KICK_MEMBERS)?,
             Change::Role(role_id, _) => {
                 guild_context.need(Permissions::MANAGE_ROLES)?;
                 self.check_hand_out(&guild_context, role_id)?;
@@ -136,11 +128,11 @@ impl Guild {
         }
         let Some(entry) = self.members.entry(user_id) else { return Ok(false) };
         let may_go = user_id != self.structure.guild.owner_id;
-        if !bulk.filter.admits(&self.structure, entry) {
+        if !bulk.plan.filter.admits(&self.structure, entry) {
             return Ok(false);
         }
-        Ok(match bulk.change {
-            Change::Remove => may_go && self.prune_one(now, &guild_context, user_id),
+        Ok(match bulk.plan.change {
+            Change::Remove { .. } => may_go && self.prune_one(now, &guild_context, user_id),
             Change::Role(role_id, action) => {
                 entry.member.roles.contains(&role_id) != (action == RoleAction::Grant)
                     && self.change_member_role(Turn::new(now, bulk.actor), user_id, role_id, action).is_ok()
@@ -160,9 +152,9 @@ impl Guild {
     }
 
     fn log_prune(&mut self, now: Now, bulk: &Bulk) {
-        let Change::Remove = bulk.change else { return };
+        let Change::Remove { days } = bulk.plan.change else { return };
         if bulk.done_count > 0 {
-            let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", bulk.days);
+            let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", days);
             let turn = Turn { now, actor: bulk.actor, reason: bulk.reason.as_ref() };
             self.log(turn, entry.option("members_removed", bulk.done_count));
         }

@@ -222,22 +222,38 @@ impl MessageCache {
         *self.loads.entry(key).or_default() += 1;
     }
 
-    /// A load ended with a message, with none (`Some(None)`), or (`None`) with an error.
-    pub fn load_ended(&mut self, key: Key, answer: Option<Option<CachedMessage>>) {
-        let Some(loads) = self.loads.get_mut(&key) else { return };
+    /// A load ended with a message, or with none.
+    pub fn load_ended(&mut self, key: Key, content: Option<CachedMessage>) {
+        if !self.end_load(key) {
+            return;
+        }
+        match content {
+            content if !self.entries.contains_key(&key) => {
+                self.entries.insert(key, Entry { content, changed_at: None, stamp: None });
+            }
+            Some(unneeded) => self.evicted.extend(unneeded.reactions),
+            None => {}
+        }
+        self.update_eviction_order(key);
+        self.shrink();
+    }
+
+    /// A load ended with an error.
+    pub fn load_failed(&mut self, key: Key) {
+        if self.end_load(key) {
+            self.update_eviction_order(key);
+            self.shrink();
+        }
+    }
+
+    /// False if no load of it is pending.
+    fn end_load(&mut self, key: Key) -> bool {
+        let Some(loads) = self.loads.get_mut(&key) else { return false };
         *loads -= 1;
         if *loads == 0 {
             self.loads.remove(&key);
         }
-        match answer {
-            Some(content) if !self.entries.contains_key(&key) => {
-                self.entries.insert(key, Entry { content, changed_at: None, stamp: None });
-            }
-            Some(Some(unneeded)) => self.evicted.extend(unneeded.reactions),
-            Some(None) | None => {}
-        }
-        self.update_eviction_order(key);
-        self.shrink();
+        true
     }
 
     /// Whether loads are pending.
@@ -374,23 +390,23 @@ mod tests {
         let mut cache = MessageCache::new(MAX);
         cache.load_began(key(1));
         cache.load_began(key(1));
-        cache.load_ended(key(1), Some(Some(cached(1, 10))));
+        cache.load_ended(key(1), Some(cached(1, 10)));
         cache.change(key(1), 5, |message| *message = cached(1, 11));
         cache.committed(5);
         // Other entries push, but the second load still holds this one.
         for n in 10..40 {
             cache.load_began(key(n));
-            cache.load_ended(key(n), Some(None));
+            cache.load_ended(key(n), None);
         }
-        cache.load_ended(key(1), Some(Some(cached(1, 10))));
+        cache.load_ended(key(1), Some(cached(1, 10)));
         assert_eq!(known(&mut cache, 1), Some(Some(11)));
         invariants(&cache);
         // An unsolicited answer is ignored.
-        cache.load_ended(key(2), Some(Some(cached(2, 20))));
+        cache.load_ended(key(2), Some(cached(2, 20)));
         assert_eq!(known(&mut cache, 2), None);
         // A failed load leaves the message unknown.
         cache.load_began(key(3));
-        cache.load_ended(key(3), None);
+        cache.load_failed(key(3));
         assert_eq!((known(&mut cache, 3), cache.is_loading()), (None, false));
     }
 
@@ -400,7 +416,7 @@ mod tests {
         (0..50).for_each(|n| cache.put(key(n), cached(n, n), 1));
         for n in [100, 101] {
             cache.load_began(key(n));
-            cache.load_ended(key(n), Some(None));
+            cache.load_ended(key(n), None);
         }
         assert_eq!((known(&mut cache, 100), known(&mut cache, 101)), (Some(None), Some(None)));
     }
@@ -450,7 +466,7 @@ mod tests {
                     }
                     7 if !loads.is_empty() => {
                         let (n, answer) = loads.swap_remove(rng.below(loads.len() as u64) as usize);
-                        cache.load_ended(key(n), Some(answer.map(|mark| cached(n, mark))));
+                        cache.load_ended(key(n), answer.map(|mark| cached(n, mark)));
                         assert!(known(&mut cache, n).is_some(), "seed {seed}");
                     }
                     _ if known(&mut cache, n).is_none() => {

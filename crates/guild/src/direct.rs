@@ -16,6 +16,7 @@ use crate::{
     },
     limits::GuildLimits,
     machine::Guild,
+    messages::Sending,
     outbox::Output,
     record::{GuildRecord, Write},
     turn::Turn,
@@ -308,7 +309,7 @@ impl Guild {
         let id = self.next_id(now);
         let mut message = Message { kind, ..Message::new(id, context.channel.id, self.guild_of_messages(), author) };
         fill(&mut message);
-        self.commit_message(now, context, message, None, None);
+        self.commit_message(now, context, message, Sending::default());
     }
 
     /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.

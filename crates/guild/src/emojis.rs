@@ -12,7 +12,7 @@ use crate::{
     machine::Guild,
     turn::Turn,
 };
-use guildhall_guild_protocol::ResourcePayload;
+use guildhall_guild_protocol::{AudienceRule, ResourcePayload};
 use guildhall_model::{AuditAction, Channel, Emoji, EmojiId, EventName, Guild as GuildFields, RoleId};
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 impl Guild {
     fn put_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
         let fields = GuildFields { emojis, ..GuildFields::clone(&self.structure.guild) };
-        self.put_embedded(now, fields, None, EventName::GuildEmojisUpdate, |guild| {
+        self.put_embedded(now, fields, AudienceRule::Members, EventName::GuildEmojisUpdate, |guild| {
             ResourcePayload::Emojis(guild.structure.guild.clone())
         });
     }

@@ -337,12 +337,12 @@ impl Guild {
         message_id: MessageId,
         message: Option<CachedMessage>,
     ) {
-        self.input(|guild| guild.messages.load_ended((channel_id, message_id), Some(message)));
+        self.input(|guild| guild.messages.load_ended((channel_id, message_id), message));
     }
 
     /// The store could not answer `Outcome::NeedsMessage`; the driver refuses the command.
     pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
-        self.input(|guild| guild.messages.load_ended((channel_id, message_id), None));
+        self.input(|guild| guild.messages.load_failed((channel_id, message_id)));
     }
 
     /// Handles a message of a relay, or of a backend that acts for a session.

@@ -76,16 +76,24 @@ pub(crate) struct Mentions {
     pub everyone: bool,
 }
 
+/// Rights and context of a message, by which its mentions notify.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mentioning {
+    /// Of the sender.
+    pub permissions: Permissions,
+    /// Author of the original message of a reply.
+    pub replied: Option<UserId>,
+}
+
 impl Guild {
-    /// Filters the ids in `content` by existence, the sender's permissions and `allowed`. `replied` is the author of
-    /// the original message of a reply.
+    /// Filters the ids in `content` by existence, the sender's permissions and `allowed`.
     pub(crate) fn resolve_mentions(
         &self,
         content: &str,
         allowed: Option<&AllowedMentions>,
-        permissions: Permissions,
-        replied: Option<UserId>,
+        mentioning: Mentioning,
     ) -> Mentions {
+        let Mentioning { permissions, replied } = mentioning;
         let named = parse(content, self.limits.mentions_max);
         let may_mention_all = permissions.contains(Permissions::MENTION_EVERYONE);
         let user_is_wanted = |id: &UserId| allowed.is_none_or(|a| a.all_users || a.users.contains(id));

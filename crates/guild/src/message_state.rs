@@ -93,9 +93,14 @@ impl Messages {
         self.cache.load_began(key);
     }
 
-    /// A load ended with a message, with none (`Some(None)`), or (`None`) with an error.
-    pub fn load_ended(&mut self, key: Key, answer: Option<Option<CachedMessage>>) {
-        self.cache.load_ended(key, answer);
+    /// A load ended with a message, or with none.
+    pub fn load_ended(&mut self, key: Key, content: Option<CachedMessage>) {
+        self.cache.load_ended(key, content);
+    }
+
+    /// A load ended with an error.
+    pub fn load_failed(&mut self, key: Key) {
+        self.cache.load_failed(key);
     }
 
     pub fn is_loading(&self) -> bool {

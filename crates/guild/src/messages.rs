@@ -14,6 +14,7 @@ use crate::{
     check::ChannelContext,
     command::{Actor, CommandResult, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop},
     machine::Guild,
+    mentions::Mentioning,
     record::Write,
     slow_mode::Limited,
     state::threads::is_counted,
@@ -33,6 +34,17 @@ const FLAGS_OF_AUTHORS: u32 = 1 << 2 | 1 << 15;
 const ATTACHMENTS_MAX: usize = 10;
 /// Flags that others may change: SUPPRESS_EMBEDS.
 const FLAGS_OF_OTHERS: u32 = 1 << 2;
+
+/// What a new message has besides its fields.
+#[derive(Debug, Default)]
+pub(crate) struct Sending<'a> {
+    /// For the reply and the event.
+    pub nonce: Option<&'a Nonce>,
+    /// Whether the nonce is stored with the message, so that a repeated request finds it.
+    pub keeps_nonce: bool,
+    /// The message that it answers.
+    pub referenced: Option<Arc<Message>>,
+}
 
 impl Guild {
     /// A message that exists; `Stop::Needs` if only the store knows.
@@ -164,30 +176,30 @@ impl Guild {
             }),
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
-        let message = self.with_content(turn.now, new, context.permissions, replied, message);
+        let mentioning = Mentioning { permissions: context.permissions, replied };
+        let message = self.with_content(turn.now, new, mentioning, message);
         self.record_sent(turn.now, &context, &author, new.nonce.as_ref(), id);
         if context.channel.kind.is_thread() {
             self.open_thread(turn.now, &context);
             self.join_by_writing(turn.now, &context, author.user.id);
             self.join_by_mention(turn.now, &context, &message.mentions);
         }
-        let nonce = new.nonce.as_ref().map(|nonce| (nonce, new.enforce_nonce));
-        Ok(self.commit_message(turn.now, &context, message, nonce, referenced))
+        let sending = Sending { nonce: new.nonce.as_ref(), keeps_nonce: new.enforce_nonce, referenced };
+        Ok(self.commit_message(turn.now, &context, message, sending))
     }
 
-    /// `message` with the content of a new one. `permissions` and `replied`: see `resolve_mentions`.
+    /// `message` with the content of a new one.
     pub(crate) fn with_content(
         &mut self,
         now: Now,
         new: &NewMessage,
-        permissions: Permissions,
-        replied: Option<UserId>,
+        mentioning: Mentioning,
         message: Message,
     ) -> Message {
-        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), permissions, replied);
+        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), mentioning);
         Message {
             content: new.content.clone(),
-            tts: new.tts && permissions.contains(Permissions::SEND_TTS_MESSAGES),
+            tts: new.tts && mentioning.permissions.contains(Permissions::SEND_TTS_MESSAGES),
             mention_everyone: mentions.everyone,
             mentions: mentions.users,
             mention_roles: mentions.roles,
@@ -259,22 +271,21 @@ impl Guild {
         Ok(())
     }
 
-    /// Stores and publishes a message that passed all checks. `nonce`: with whether it is enforced. `referenced`: the
-    /// message that it answers.
+    /// Stores and publishes a message that passed all checks.
     pub(crate) fn commit_message(
         &mut self,
         now: Now,
         context: &ChannelContext,
         message: Message,
-        nonce: Option<(&Nonce, bool)>,
-        referenced: Option<Arc<Message>>,
+        sending: Sending<'_>,
     ) -> Box<MessageReply> {
+        let Sending { nonce, keeps_nonce, referenced } = sending;
         if self.is_direct() {
             self.open_for(now, |_| true);
         }
         let key = (message.channel_id, message.id);
         let published = match nonce {
-            Some((nonce, _)) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
+            Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
             None => Arc::new(message.clone()),
         };
         let message = if nonce.is_none() { published.clone() } else { Arc::new(message) };
@@ -285,8 +296,7 @@ impl Guild {
                 ReplicaUpdate::Message(key.0, key.1)
             }
         };
-        let is_enforced = nonce.is_some_and(|(_, is_enforced)| is_enforced);
-        self.write(Write::PutMessage(if is_enforced { published.clone() } else { message.clone() }));
+        self.write(Write::PutMessage(if keeps_nonce { published.clone() } else { message.clone() }));
         let version = self.touch();
         self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
@@ -440,7 +450,8 @@ impl Guild {
             let replied =
                 referenced.iter().flatten().map(|message| message.author.id).find(|id| *id != before.author.id);
             let allowed = patch.allowed_mentions.as_ref();
-            let mentions = self.resolve_mentions(&message.content, allowed, context.permissions, replied);
+            let mentioning = Mentioning { permissions: context.permissions, replied };
+            let mentions = self.resolve_mentions(&message.content, allowed, mentioning);
             message.mention_everyone = mentions.everyone;
             message.mentions = mentions.users;
             message.mention_roles = mentions.roles;

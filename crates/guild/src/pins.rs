@@ -9,6 +9,7 @@ use crate::{
     check::ChannelContext,
     command::{CommandResult, Refusal},
     machine::Guild,
+    messages::Sending,
     record::Write,
     turn::Turn,
 };
@@ -43,7 +44,8 @@ impl Guild {
         self.resources.pins.entry(key.0).or_default().insert(key.1, turn.now.unix);
         let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: turn.now.unix };
         self.put_resource(GuildResource::Pin(pin));
-        self.set_pinned(turn.now, &context, &message, referenced, true);
+        let pinned = Message { pinned: true, ..Message::clone(&message) };
+        self.replace_message(turn.now, &context, pinned, referenced);
         self.publish_pins(turn.now, &context, Some(turn.now.unix));
         if let Some(member) = &context.member {
             let reference =
@@ -53,7 +55,7 @@ impl Guild {
                 message_reference: Some(reference),
                 ..Message::new(self.next_id(turn.now), key.0, self.guild_of_messages(), member.user.clone())
             };
-            self.commit_message(turn.now, &context, note, None, None);
+            self.commit_message(turn.now, &context, note, Sending::default());
         }
         self.log_pin(turn, AuditAction::MessagePin, &message);
         Ok(())
@@ -71,7 +73,8 @@ impl Guild {
         // Nothing is refused from here on.
 
         self.forget_pin(key);
-        self.set_pinned(turn.now, &context, &message, referenced, false);
+        let unpinned = Message { pinned: false, ..Message::clone(&message) };
+        self.replace_message(turn.now, &context, unpinned, referenced);
         let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
         self.publish_pins(turn.now, &context, newest);
         self.log_pin(turn, AuditAction::MessageUnpin, &message);
@@ -95,15 +98,14 @@ impl Guild {
         self.delete_resource(key_of(key.0, key.1));
     }
 
-    fn set_pinned(
+    fn replace_message(
         &mut self,
         now: Now,
         context: &ChannelContext,
-        message: &Message,
+        message: Message,
         referenced: Option<Arc<Message>>,
-        pinned: bool,
     ) {
-        let message = Arc::new(Message { pinned, ..message.clone() });
+        let message = Arc::new(message);
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.messages.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
@@ -143,7 +145,7 @@ impl Guild {
     /// CONNECT as well, as `message_channel` does.
     pub(crate) fn channel_rule(&self, channel: &Channel) -> AudienceRule {
         match self.threads.get(channel.id) {
-            Some(entry) => Self::thread_rule(entry, None),
+            Some(entry) => Self::thread_rule(entry),
             None if channel.kind.is_voice() => AudienceRule::ChannelPermission(channel.id, Permissions::CONNECT),
             None => AudienceRule::Channel(channel.id),
         }

@@ -152,7 +152,8 @@ impl Guild {
         event: Arc<ScheduledEvent>,
     ) {
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
-        self.put_embedded(now, fields, event.channel_id, name, |_| ResourcePayload::ScheduledEvent(event));
+        let rule = self.viewers_or_members(event.channel_id);
+        self.put_embedded(now, fields, rule, name, |_| ResourcePayload::ScheduledEvent(event));
     }
 
     /// Deletes the events and the stage of a channel that is about to go, while relays still know who can view it.
@@ -200,7 +201,8 @@ impl Guild {
             let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
             let payload = ResourcePayload::ScheduledEventUser { event_id: event.id, user_id };
             let name = EventName::GuildScheduledEventUserRemove;
-            self.put_embedded(now, fields, event.channel_id, name, |_| payload);
+            let rule = self.viewers_or_members(event.channel_id);
+            self.put_embedded(now, fields, rule, name, |_| payload);
         }
     }
 
@@ -232,7 +234,8 @@ impl Guild {
         events[at] = Arc::new(event);
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
         let payload = ResourcePayload::ScheduledEventUser { event_id: id, user_id };
-        self.put_embedded(turn.now, fields, channel_id, name, |_| payload);
+        let rule = self.viewers_or_members(channel_id);
+        self.put_embedded(turn.now, fields, rule, name, |_| payload);
         Ok(())
     }
 }

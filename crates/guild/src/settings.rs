@@ -151,13 +151,12 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    /// Stores base fields that hold a changed resource, and publishes `name` instead of GUILD_UPDATE. With a
-    /// `channel_id` the viewers of the channel are the audience; all members if there is no such channel.
+    /// Stores base fields that hold a changed resource, and publishes `name` instead of GUILD_UPDATE.
     pub(crate) fn put_embedded(
         &mut self,
         now: Now,
         fields: guildhall_model::Guild,
-        channel_id: Option<ChannelId>,
+        rule: AudienceRule,
         name: EventName,
         resource: impl FnOnce(&Self) -> ResourcePayload,
     ) {
@@ -165,10 +164,14 @@ impl Guild {
         self.write(Write::PutGuild(fields.clone()));
         let replica_update = self.change_structure(now, |structure| structure.guild = fields);
         let resource = resource(self);
-        let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
-        let rule = channel_id.map_or(AudienceRule::Members, AudienceRule::Channel);
         let event = self.event(name, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
+    }
+
+    /// Viewers of the channel; all members if there is no such channel.
+    pub(crate) fn viewers_or_members(&self, channel_id: Option<ChannelId>) -> AudienceRule {
+        let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
+        channel_id.map_or(AudienceRule::Members, AudienceRule::Channel)
     }
 
     /// Drops all members, sessions and their state. Pending requests are refused.

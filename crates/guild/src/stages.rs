@@ -101,7 +101,8 @@ impl Guild {
 
     fn put_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
         let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.structure.guild) };
-        self.put_embedded(now, fields, Some(stage.channel_id), name, |_| ResourcePayload::Stage(Box::new(stage)));
+        let rule = self.viewers_or_members(Some(stage.channel_id));
+        self.put_embedded(now, fields, rule, name, |_| ResourcePayload::Stage(Box::new(stage)));
     }
 }
 

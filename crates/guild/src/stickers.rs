@@ -12,7 +12,7 @@ use crate::{
     machine::Guild,
     turn::Turn,
 };
-use guildhall_guild_protocol::ResourcePayload;
+use guildhall_guild_protocol::{AudienceRule, ResourcePayload};
 use guildhall_model::{AuditAction, EventName, Guild as GuildFields, Sticker, StickerId};
 use guildhall_stdx::Now;
 
@@ -20,7 +20,7 @@ impl Guild {
     fn put_stickers(&mut self, now: Now, stickers: Vec<Sticker>) {
         let fields = GuildFields { stickers, ..GuildFields::clone(&self.structure.guild) };
         let resource = |guild: &Self| ResourcePayload::Stickers(guild.structure.guild.clone());
-        self.put_embedded(now, fields, None, EventName::GuildStickersUpdate, resource);
+        self.put_embedded(now, fields, AudienceRule::Members, EventName::GuildStickersUpdate, resource);
     }
 
     pub(crate) fn create_sticker(&mut self, turn: Turn<'_>, new: &NewSticker) -> CommandResult<Box<Sticker>> {

@@ -41,7 +41,24 @@ const LOCKED: Permissions = Permissions(
         | Permissions::USE_EXTERNAL_EMOJIS.0,
 );
 
+pub(crate) use begin::PostAuthor;
+
 type Members = Arc<BTreeMap<UserId, ThreadMember>>;
+
+/// Right by which an actor changes the tags of a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagRight {
+    /// Without moderated tags.
+    Member,
+    /// MANAGE_THREADS.
+    Moderator,
+}
+
+impl TagRight {
+    fn of(context: &ChannelContext) -> Self {
+        if context.can(Permissions::MANAGE_THREADS) { Self::Moderator } else { Self::Member }
+    }
+}
 
 impl Guild {
     /// A thread that the actor can view. Permissions are those of the parent, except for writing and locks.
@@ -107,7 +124,7 @@ impl Guild {
         parent: &Channel,
         before: &[Id<()>],
         wanted: &[Id<()>],
-        may_manage: bool,
+        right: TagRight,
     ) -> Result<Vec<Id<()>>, Refusal> {
         const FIELD: &str = "applied_tags";
         let none = ForumFields::default();
@@ -126,10 +143,10 @@ impl Guild {
             }
         }
         let is_changed = |tag: &&ForumTag| before.contains(&tag.id) != tags.contains(&tag.id);
-        if !may_manage && forum.available_tags.iter().filter(is_changed).any(|tag| tag.moderated) {
+        if right == TagRight::Member && forum.available_tags.iter().filter(is_changed).any(|tag| tag.moderated) {
             return Err(Refusal::MissingPermissions);
         }
-        if forum.flags & ForumFields::REQUIRE_TAG != 0 && tags.is_empty() && !may_manage {
+        if forum.flags & ForumFields::REQUIRE_TAG != 0 && tags.is_empty() && right == TagRight::Member {
             return Err(Refusal::TagRequired);
         }
         Ok(tags)
@@ -147,21 +164,32 @@ impl Guild {
         ReplicaUpdate::Thread(entry.channel.id, Some(self.threads.put(entry)))
     }
 
-    pub(crate) fn thread_rule(entry: &ThreadEntry, only: Option<UserId>) -> AudienceRule {
+    pub(crate) fn thread_rule(entry: &ThreadEntry) -> AudienceRule {
         let parent = entry.channel.parent_id.unwrap_or(entry.channel.id);
-        AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only }
+        AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only: None }
+    }
+
+    /// Audience of an event about a thread that only one of its viewers gets.
+    fn thread_rule_of(entry: &ThreadEntry, user_id: UserId) -> AudienceRule {
+        let parent = entry.channel.parent_id.unwrap_or(entry.channel.id);
+        AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only: Some(user_id) }
     }
 
     fn publish_thread(
         &mut self,
         name: EventName,
         entry: &ThreadEntry,
-        only: Option<UserId>,
         resource: ResourcePayload,
         replica_update: ReplicaUpdate,
     ) {
-        let event = self.event(name, Self::thread_rule(entry, only), Payload::Resource(Box::new(resource)));
+        let event = self.event(name, Self::thread_rule(entry), Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
+    }
+
+    /// Publishes an event about a thread to one account.
+    fn publish_thread_to(&mut self, name: EventName, entry: &ThreadEntry, user_id: UserId, resource: ResourcePayload) {
+        let event = self.event(name, Self::thread_rule_of(entry, user_id), Payload::Resource(Box::new(resource)));
+        self.publish(event, ReplicaUpdate::None);
     }
 
     /// Counts a message written in a thread. Returns the replica update.
@@ -219,20 +247,14 @@ impl Guild {
         self.write(Write::PutChannel(entry.channel.clone()));
         let replica_update = ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
-        self.publish_thread(EventName::ThreadUpdate, &entry, None, ResourcePayload::Thread(event), replica_update);
+        self.publish_thread(EventName::ThreadUpdate, &entry, ResourcePayload::Thread(event), replica_update);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
             let context: Vec<_> =
                 entry.members.values().filter(|of| self.relays.has_sessions(of.user_id)).copied().collect();
             for member in context {
                 let resource = ResourcePayload::ThreadMember(member);
-                self.publish_thread(
-                    EventName::ThreadMemberUpdate,
-                    &entry,
-                    Some(member.user_id),
-                    resource,
-                    ReplicaUpdate::None,
-                );
+                self.publish_thread_to(EventName::ThreadMemberUpdate, &entry, member.user_id, resource);
             }
         }
     }
@@ -280,7 +302,7 @@ impl Guild {
         if let Some(tags) = &patch.applied_tags {
             let parent =
                 channel.parent_id.and_then(|id| self.structure.channels.get(&id)).ok_or(Refusal::UnknownChannel)?;
-            thread.applied_tags = Self::check_tags(parent, &thread.applied_tags, tags, may_manage)?;
+            thread.applied_tags = Self::check_tags(parent, &thread.applied_tags, tags, TagRight::of(&context))?;
         }
         if let Some(name) = &patch.name {
             channel.name.clone_from(name);
@@ -301,7 +323,7 @@ impl Guild {
         let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
         let resource = ResourcePayload::ThreadGone(entry.channel.clone());
-        self.publish_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
+        self.publish_thread(EventName::ThreadDelete, &entry, resource, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
         self.log(turn, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Box::new((entry, None)))

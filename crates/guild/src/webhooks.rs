@@ -15,6 +15,9 @@ use crate::{
         WebhookAccess, WebhookPatch, WebhookPost,
     },
     machine::Guild,
+    mentions::Mentioning,
+    messages::Sending,
+    threads::PostAuthor,
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -190,7 +193,8 @@ impl Guild {
             (Some(name), None, true) => {
                 let thread =
                     NewThread { name: name.clone(), applied_tags: post.applied_tags.clone(), ..NewThread::default() };
-                return self.begin_webhook_post(turn.now, &own, &thread, new, (author, id));
+                let author = PostAuthor::Webhook { id, user: author };
+                return self.begin_webhook_post(turn.now, &own, &thread, new, author);
             }
             (None, _, _) => {}
         }
@@ -204,9 +208,11 @@ impl Guild {
             webhook_id: Some(id),
             ..Message::new(self.next_id(turn.now), context.channel.id, self.structure.id(), author)
         };
-        let message = self.with_content(turn.now, new, Permissions::ALL, None, message);
+        let mentioning = Mentioning { permissions: Permissions::ALL, replied: None };
+        let message = self.with_content(turn.now, new, mentioning, message);
         self.join_by_mention(turn.now, &context, &message.mentions);
-        Ok(self.commit_message(turn.now, &context, message, new.nonce.as_ref().map(|nonce| (nonce, false)), None))
+        let sending = Sending { nonce: new.nonce.as_ref(), ..Sending::default() };
+        Ok(self.commit_message(turn.now, &context, message, sending))
     }
 
     /// A message that was posted by this webhook.

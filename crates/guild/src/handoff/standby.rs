@@ -108,7 +108,7 @@ impl Guild {
                 self.resources.pins.entry(pin.channel_id).or_default().insert(pin.message_id, pin.pinned_at);
             }
             GuildResource::ThreadMember(member) => self.follow_thread_member(member),
-            GuildResource::TemporaryMember(user_id) => self.temporary.follow(user_id, true),
+            GuildResource::TemporaryMember(user_id) => self.temporary.follow(user_id),
             GuildResource::AuditEntry(entry) => self.audit.insert(entry),
         }
     }
@@ -139,7 +139,9 @@ impl Guild {
                     self.threads.remove_member(&entry, UserId::new(part));
                 }
             }
-            ResourceKind::TemporaryMember => self.temporary.follow(UserId::new(id), false),
+            ResourceKind::TemporaryMember => {
+                self.temporary.remove(UserId::new(id));
+            }
             ResourceKind::AuditEntry => self.audit.remove(Id::new(id)),
         }
     }

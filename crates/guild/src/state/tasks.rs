@@ -97,27 +97,35 @@ pub(crate) struct VoicePass {
     pub after: UserId,
 }
 
+/// A change of many members, as a command requests it.
+#[derive(Debug)]
+pub(crate) struct BulkPlan {
+    pub change: Change,
+    pub filter: MemberFilter,
+    pub counts_only: bool,
+}
+
 /// A change of many members.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     pub command: JobId,
     pub actor: Actor,
-    pub change: Change,
-    pub filter: MemberFilter,
-    pub counts_only: bool,
+    pub plan: BulkPlan,
     /// Members found and not yet processed.
     pub user_ids: vec::IntoIter<UserId>,
     /// Members after this one have not been searched yet; none: the search is complete.
     pub more_after: Option<UserId>,
     pub done_count: u64,
-    /// For the audit log: days of inactivity, and the reason of the prune.
-    pub days: i64,
+    /// For the audit log.
     pub reason: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    Remove,
+    /// Removes members who were inactive for this many days.
+    Remove {
+        days: i64,
+    },
     Role(RoleId, RoleAction),
 }
 
@@ -133,7 +141,13 @@ impl Bulk {
     /// The search for the affected members.
     pub fn work(&self, members: MemberTable, structure: Arc<GuildStructure>) -> Work {
         let after = self.more_after.unwrap_or(UserId::new(0));
-        Work::Matching { members, structure, filter: self.filter.clone(), after, counts_only: self.counts_only }
+        Work::Matching {
+            members,
+            structure,
+            filter: self.plan.filter.clone(),
+            after,
+            counts_only: self.plan.counts_only,
+        }
     }
 }
 

@@ -61,13 +61,10 @@ impl TemporaryMembers {
         self.arm(now);
     }
 
-    /// Adds or removes one as another node did.
-    pub fn follow(&mut self, user_id: UserId, is_here: bool) {
+    /// Adds one as another node did.
+    pub fn follow(&mut self, user_id: UserId) {
         self.cancel_timer(user_id);
-        match is_here {
-            true => drop(self.members.entry(user_id).or_default()),
-            false => drop(self.members.remove(&user_id)),
-        }
+        self.members.entry(user_id).or_default();
     }
 
     pub fn len(&self) -> usize {

@@ -2,13 +2,14 @@
 //!
 //! Owns        `CreateThread`; the post of `ExecuteWebhook`.
 
-use super::Members;
+use super::{Members, TagRight, members::Membership};
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
     command::{CommandResult, MessageReply, NewMessage, NewThread, Refusal, Stop, ThreadReply},
     machine::Guild,
-    messages::need_for_content,
+    mentions::Mentioning,
+    messages::{Sending, need_for_content},
     record::Write,
     slow_mode::Limited,
     turn::Turn,
@@ -25,6 +26,30 @@ use std::sync::Arc;
 const HAS_THREAD: u32 = 1 << 5;
 /// Default, in minutes.
 const AUTO_ARCHIVE_MIN: u16 = 4_320;
+
+/// Author of a post, and owner of the thread.
+#[derive(Debug)]
+pub(crate) enum PostAuthor {
+    Member(Arc<User>),
+    /// A webhook, as the account that signs its post.
+    Webhook {
+        id: WebhookId,
+        user: Arc<User>,
+    },
+}
+
+impl PostAuthor {
+    fn id(&self) -> UserId {
+        match self {
+            Self::Member(user) => user.id,
+            Self::Webhook { id, .. } => id.cast(),
+        }
+    }
+
+    fn member(&self) -> Option<&Arc<User>> {
+        if let Self::Member(user) = self { Some(user) } else { None }
+    }
+}
 
 impl Guild {
     pub(crate) fn create_thread(
@@ -66,15 +91,23 @@ impl Guild {
             self.check_filled(post)?;
             need_for_content(&parent, post)?;
         }
-        let may_manage = parent.can(Permissions::MANAGE_THREADS);
-        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, may_manage)?;
+        let right = TagRight::of(&parent);
+        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, right)?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
         let thread_id: ChannelId = match new.from {
             Some(message_id) => message_id.cast(),
             None => self.next_id(turn.now),
         };
-        let entry = self.add_thread(turn.now, &parent, (thread_id, kind), new, applied_tags, (owner.user.id, true));
+        let author = PostAuthor::Member(owner.user.clone());
+        let entry = self.add_thread(
+            turn.now,
+            &parent,
+            Channel::new(thread_id, self.structure.id(), kind, &new.name),
+            new,
+            applied_tags,
+            &author,
+        );
         self.record_for_slow_mode(turn.now, &parent, owner.user.id, Limited::Threads);
         let mut began_from = None;
         if let Some(starter) = starter {
@@ -93,7 +126,7 @@ impl Guild {
             );
         }
         if let Some(post) = &new.message {
-            self.put_first_message(turn.now, &parent, &entry, post, (owner.user.clone(), None));
+            self.put_first_message(turn.now, &parent, &entry, post, author);
         }
         self.announce_thread(turn.now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
@@ -115,31 +148,31 @@ impl Guild {
         parent: &ChannelContext,
         new: &NewThread,
         first: &NewMessage,
-        (author, webhook_id): (Arc<User>, WebhookId),
+        author: PostAuthor,
     ) -> CommandResult<Box<MessageReply>> {
         self.need_room_for_thread()?;
         self.check_filled(first)?;
         // A webhook chooses tags as a member without MANAGE_THREADS does.
-        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, false)?;
+        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, TagRight::Member)?;
         // Nothing is refused from here on.
 
         let thread_id: ChannelId = self.next_id(now);
-        let kind = ChannelType::PublicThread;
-        let owner = (webhook_id.cast(), false);
-        let entry = self.add_thread(now, parent, (thread_id, kind), new, applied_tags, owner);
-        Ok(self.put_first_message(now, parent, &entry, first, (author, Some(webhook_id))))
+        let thread = Channel::new(thread_id, self.structure.id(), ChannelType::PublicThread, &new.name);
+        let entry = self.add_thread(now, parent, thread, new, applied_tags, &author);
+        Ok(self.put_first_message(now, parent, &entry, first, author))
     }
 
-    /// Stores and publishes a new thread. `joins`: whether its owner is its first member.
+    /// Stores and publishes a new thread. A member who owns it is its first member.
     fn add_thread(
         &mut self,
         now: Now,
         parent: &ChannelContext,
-        (thread_id, kind): (ChannelId, ChannelType),
+        thread: Channel,
         new: &NewThread,
         applied_tags: Vec<Id<()>>,
-        (owner_id, joins): (UserId, bool),
+        owner: &PostAuthor,
     ) -> ThreadEntry {
+        let (thread_id, kind) = (thread.id, thread.kind);
         let thread = Channel {
             parent_id: Some(parent.channel.id),
             rate_limit_per_user: new
@@ -147,7 +180,7 @@ impl Guild {
                 .or(parent.channel.default_thread_rate_limit_per_user)
                 .unwrap_or_default(),
             thread: Some(Box::new(ThreadFields {
-                owner_id,
+                owner_id: owner.id(),
                 archived: false,
                 archive_timestamp: now.unix,
                 auto_archive_duration: new
@@ -160,9 +193,10 @@ impl Guild {
                 total_message_sent: 0,
                 applied_tags,
             })),
-            ..Channel::new(thread_id, self.structure.id(), kind, &new.name)
+            ..thread
         };
-        let own = joins.then_some(ThreadMember { thread_id, user_id: owner_id, join_timestamp: now.unix, flags: 0 });
+        let join = |user: &Arc<User>| ThreadMember { thread_id, user_id: user.id, join_timestamp: now.unix, flags: 0 };
+        let own = owner.member().map(join);
         let members: Members = Arc::new(own.iter().map(|own| (own.user_id, *own)).collect());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
         self.threads.add(now, entry.clone());
@@ -172,9 +206,9 @@ impl Guild {
         }
         let replica_update = ReplicaUpdate::Thread(thread_id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
-        self.publish_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
-        if own.is_some() {
-            self.publish_thread_members(&entry, own, None);
+        self.publish_thread(EventName::ThreadCreate, &entry, ResourcePayload::Thread(event), replica_update);
+        if let Some(own) = own {
+            self.publish_membership(&entry, Membership::Begun(own));
         }
         entry
     }
@@ -186,15 +220,19 @@ impl Guild {
         parent: &ChannelContext,
         entry: &ThreadEntry,
         first: &NewMessage,
-        (author, webhook_id): (Arc<User>, Option<WebhookId>),
+        author: PostAuthor,
     ) -> Box<MessageReply> {
+        let (author, webhook_id) = match author {
+            PostAuthor::Member(user) => (user, None),
+            PostAuthor::Webhook { id, user } => (user, Some(id)),
+        };
         let thread_id = entry.channel.id;
         let context = ChannelContext { channel: entry.channel.clone(), ..parent.clone() };
         let message = Message { webhook_id, ..Message::new(thread_id.cast(), thread_id, self.structure.id(), author) };
-        let message = self.with_content(now, first, context.permissions, None, message);
+        let mentioning = Mentioning { permissions: context.permissions, replied: None };
+        let message = self.with_content(now, first, mentioning, message);
         self.join_by_mention(now, &context, &message.mentions);
-        let nonce = first.nonce.as_ref().map(|nonce| (nonce, false));
-        self.commit_message(now, &context, message, nonce, None)
+        self.commit_message(now, &context, message, Sending { nonce: first.nonce.as_ref(), ..Sending::default() })
     }
 
     /// Adds the starter message to the thread; a thread without one gets a notice in the channel. Posts of forums and
@@ -222,7 +260,8 @@ impl Guild {
                     ..Message::new(id, thread_id, guild_id, starter.author.clone())
                 };
                 let context = ChannelContext { channel: thread, ..parent.clone() };
-                self.commit_message(now, &context, message, None, Some(starter));
+                let sending = Sending { referenced: Some(starter), ..Sending::default() };
+                self.commit_message(now, &context, message, sending);
             }
             None => {
                 let reference = MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id };
@@ -232,7 +271,7 @@ impl Guild {
                     message_reference: Some(reference),
                     ..Message::new(id, parent.channel.id, guild_id, owner.user.clone())
                 };
-                self.commit_message(now, parent, message, None, None);
+                self.commit_message(now, parent, message, Sending::default());
             }
         }
     }

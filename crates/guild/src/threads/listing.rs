@@ -20,7 +20,7 @@ impl Guild {
         let is_viewed =
             |entry: &ThreadEntry| is_active(&entry.channel) && self.in_thread(turn, entry.channel.id).is_ok();
         let threads: Vec<_> = self.threads.iter().map(|(_, entry)| entry).filter(|e| is_viewed(e)).cloned().collect();
-        Ok(self.thread_list(threads, turn.actor, false))
+        Ok(Box::new(self.thread_list(threads, turn.actor)))
     }
 
     /// Archived threads of a channel, last archived first. Private ones: all (needs MANAGE_THREADS), or the actor's
@@ -53,7 +53,7 @@ impl Guild {
         threads.sort_unstable_by_key(|entry| std::cmp::Reverse(order(entry)));
         let has_more = threads.len() > limit;
         threads.truncate(limit);
-        Ok(self.thread_list(threads, turn.actor, has_more))
+        Ok(Box::new(ThreadList { has_more, ..self.thread_list(threads, turn.actor) }))
     }
 
     pub(crate) fn list_thread_members(
@@ -67,10 +67,11 @@ impl Guild {
         Ok(members.collect())
     }
 
-    fn thread_list(&self, threads: Vec<ThreadEntry>, actor: Actor, has_more: bool) -> Box<ThreadList> {
+    /// A complete list.
+    fn thread_list(&self, threads: Vec<ThreadEntry>, actor: Actor) -> ThreadList {
         let own = |entry: &ThreadEntry| actor.user_id().and_then(|user_id| entry.members.get(&user_id).copied());
         let own = threads.iter().filter_map(own).collect();
-        Box::new(ThreadList { threads, own, has_more })
+        ThreadList { threads, own, has_more: false }
     }
 
     /// Members of a thread with presences, for a session that subscribes to them.
@@ -82,7 +83,7 @@ impl Guild {
         let Some(entry) = self.threads.get(thread_id) else { return };
         let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
         let resource = ResourcePayload::ThreadMemberList { thread_id, members: listed.collect() };
-        let rule = Self::thread_rule(entry, Some(user_id));
+        let rule = Self::thread_rule_of(entry, user_id);
         let payload = Payload::Resource(Box::new(resource));
         let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, rule, payload));
         self.send(session.relay, RelayMessage::Direct { session, event });

@@ -9,12 +9,19 @@ use crate::{
     machine::Guild,
     turn::Turn,
 };
-use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
+use guildhall_guild_protocol::{Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
     ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, User, UserId,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
+
+/// Change of an account's membership in a thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Membership {
+    Begun(ThreadMember),
+    Ended(UserId),
+}
 
 impl Guild {
     /// A thread that the actor can view, if it is open to changes of its members.
@@ -109,23 +116,17 @@ impl Guild {
         let member = ThreadMember { thread_id: entry.channel.id, user_id, join_timestamp: now.unix, flags: 0 };
         let entry = self.threads.add_member(entry, member);
         self.put_resource(GuildResource::ThreadMember(member));
-        self.publish_thread_members(&entry, Some(member), None);
+        self.publish_membership(&entry, Membership::Begun(member));
         // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
-        self.publish_thread(
-            EventName::ThreadCreate,
-            &entry,
-            Some(user_id),
-            ResourcePayload::Thread(event),
-            ReplicaUpdate::None,
-        );
+        self.publish_thread_to(EventName::ThreadCreate, &entry, user_id, ResourcePayload::Thread(event));
     }
 
     fn take_from_thread(&mut self, entry: &ThreadEntry, user_id: UserId) {
         let entry = self.threads.remove_member(entry, user_id);
         let key = ResourceKey { kind: ResourceKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
         self.delete_resource(key);
-        self.publish_thread_members(&entry, None, Some(user_id));
+        self.publish_membership(&entry, Membership::Ended(user_id));
     }
 
     /// Removes a former member of the guild from all threads.
@@ -135,27 +136,20 @@ impl Guild {
     }
 
     /// THREAD_MEMBERS_UPDATE: the affected account receives it whatever its intents.
-    pub(super) fn publish_thread_members(
-        &mut self,
-        entry: &ThreadEntry,
-        added: Option<ThreadMember>,
-        removed: Option<UserId>,
-    ) {
-        let added_member = added.and_then(|added| Some((added, self.member(added.user_id)?)));
-        let about = added.map(|added| added.user_id).or(removed);
+    pub(super) fn publish_membership(&mut self, entry: &ThreadEntry, change: Membership) {
+        let (user_id, added, removed) = match change {
+            Membership::Begun(added) => (added.user_id, self.member(added.user_id).map(|of| (added, of)), None),
+            Membership::Ended(user_id) => (user_id, None, Some(user_id)),
+        };
         let resource = ResourcePayload::ThreadMembers {
             thread_id: entry.channel.id,
             members_count: entry.members.len(),
-            added: added_member,
+            added,
             removed,
         };
-        let rule = Self::thread_rule(entry, None);
-        let event: Event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Resource(Box::new(resource)));
-        let event = match about {
-            Some(user_id) => event.always_to(user_id),
-            None => event,
-        };
-        self.publish(event, ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone())));
+        let rule = Self::thread_rule(entry);
+        let event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Resource(Box::new(resource)));
+        self.publish(event.always_to(user_id), ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone())));
     }
 }
 
