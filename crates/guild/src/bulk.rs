@@ -118,7 +118,7 @@ impl Guild {
     /// Changes a member if U1 still holds; false if not, or if there was nothing to change. A refusal means that the
     /// actor lost the permission for the whole change.
     fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
-        let guild_context = self.in_guild(Turn::new(now, bulk.actor))?;
+        let guild_context = self.in_guild(bulk.turn(now))?;
         match bulk.plan.change {
             Change::Remove { .. } => guild_context.need(Permissions::KICK_MEMBERS)?,
             Change::Role(role_id, _) => {
@@ -135,7 +135,7 @@ impl Guild {
             Change::Remove { .. } => may_go && self.prune_one(now, &guild_context, user_id),
             Change::Role(role_id, action) => {
                 entry.member.roles.contains(&role_id) != (action == RoleAction::Grant)
-                    && self.change_member_role(Turn::new(now, bulk.actor), user_id, role_id, action).is_ok()
+                    && self.change_member_role(bulk.turn(now), user_id, role_id, action).is_ok()
             }
         })
     }
@@ -155,8 +155,7 @@ impl Guild {
         let Change::Remove { days } = bulk.plan.change else { return };
         if bulk.done_count > 0 {
             let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", days);
-            let turn = Turn { now, actor: bulk.actor, reason: bulk.reason.as_ref() };
-            self.log(turn, entry.option("members_removed", bulk.done_count));
+            self.log(bulk.turn(now), entry.option("members_removed", bulk.done_count));
         }
     }
 
@@ -170,7 +169,12 @@ impl Guild {
         let command = self.queue.next_id();
         self.begin_background_task(
             turn.now,
-            BackgroundTask::CloseChannel(ClosingChannel { command, channel_id, actor: turn.actor }),
+            BackgroundTask::CloseChannel(ClosingChannel {
+                command,
+                channel_id,
+                actor: turn.actor,
+                reason: turn.reason.cloned(),
+            }),
         );
         Err(Stop::Later(command))
     }
@@ -183,8 +187,7 @@ impl Guild {
 
     /// Disconnects one slice of users. Deletes the channel and returns none when it is empty.
     pub(crate) fn close_channel(&mut self, now: Now, closing: ClosingChannel) -> Option<ClosingChannel> {
-        let ClosingChannel { command, channel_id, actor } = closing;
-        let turn = Turn::new(now, actor);
+        let (command, channel_id, turn) = (closing.command, closing.channel_id, closing.turn(now));
         let may = self.in_channel(turn, channel_id).and_then(|context| context.need(Permissions::MANAGE_CHANNELS));
         if let Err(refusal) = may {
             self.refuse(command, refusal);

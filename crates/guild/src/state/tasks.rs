@@ -7,11 +7,12 @@
 use crate::{
     command::{Actor, RoleAction},
     job::{JobId, MemberFilter, Work},
+    turn::Turn,
 };
 use guildhall_guild_protocol::{GuildStructure, MemberTable, RelayId, SessionKey};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{ChannelId, RoleId, UserId};
-use guildhall_stdx::Instant;
+use guildhall_stdx::{Instant, Now};
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -135,9 +136,22 @@ pub(crate) struct ClosingChannel {
     pub command: JobId,
     pub channel_id: ChannelId,
     pub actor: Actor,
+    pub reason: Option<Arc<str>>,
+}
+
+impl ClosingChannel {
+    /// The actor's turn, at another time than the command's.
+    pub fn turn(&self, now: Now) -> Turn<'_> {
+        Turn { now, actor: self.actor, reason: self.reason.as_ref() }
+    }
 }
 
 impl Bulk {
+    /// The actor's turn, at another time than the command's.
+    pub fn turn(&self, now: Now) -> Turn<'_> {
+        Turn { now, actor: self.actor, reason: self.reason.as_ref() }
+    }
+
     /// The search for the affected members.
     pub fn work(&self, members: MemberTable, structure: Arc<GuildStructure>) -> Work {
         let after = self.more_after.unwrap_or(UserId::new(0));

@@ -5,7 +5,7 @@ use guildhall_guild::{
     Actor, BulkRole, Command, GuildLimits, JobId, MemberFilter, NewChannel, Outcome, Prune, Refusal, Reply, RoleAction,
 };
 use guildhall_guild_protocol::{ReplicaUpdate, ToGuild};
-use guildhall_model::{ChannelType, EventName, Permissions, RoleId, Status, UserId};
+use guildhall_model::{AuditAction, ChannelType, EventName, Permissions, RoleId, Status, UserId};
 use guildhall_stdx::Timestamp;
 
 const EVER: Timestamp = Timestamp(i64::MAX);
@@ -132,6 +132,28 @@ fn a_role_for_many() {
     let have: Vec<UserId> =
         world.store.members.values().filter(|m| m.roles.contains(&low)).map(|m| m.user.id).collect();
     assert_eq!(have, [ANA, BOB]);
+}
+
+#[test]
+fn entries_of_a_command_that_ends_later_have_its_reason() {
+    let mut world = crowd(150);
+    let role = world.role(Permissions::NONE, 1);
+    let voice = world.channel(new_channel("voice", ChannelType::Voice));
+    (1..=150).for_each(|n| drop(world.system(Command::ShowVoice(extra(n), Some(voice)))));
+    world.audit_events();
+    let commands = [
+        (role_for_all(role, RoleAction::Grant), AuditAction::MemberRoleUpdate),
+        (Command::DeleteChannel(voice), AuditAction::ChannelDelete),
+        (Command::Prune(Box::new(Prune { roles: vec![role], ..prune() })), AuditAction::MemberPrune),
+    ];
+    for (command, action) in commands {
+        start(&mut world, Actor::User(OWNER), &Command::WithReason("tidy".into(), Box::new(command)));
+        world.rest();
+        let entries = world.audit_events();
+        assert!(!entries.is_empty(), "{action:?}");
+        let reasons: Vec<_> = entries.iter().map(|entry| (entry.action, entry.reason.as_deref())).collect();
+        assert!(reasons.iter().all(|of| *of == (action, Some("tidy"))), "{reasons:?}");
+    }
 }
 
 #[test]
