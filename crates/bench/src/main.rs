@@ -13,6 +13,7 @@ mod client;
 mod codec;
 mod crowd;
 mod dark;
+mod day;
 mod delta;
 mod fanout;
 mod frames;
@@ -121,6 +122,12 @@ enum Bench {
     /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an
     /// allocator that keeps what was freed.
     Upgrades(upgrades::UpgradesArgs),
+    /// A day of zstd-stream connections in fast motion, with real contexts: upgrades, resident memory, and bytes saved.
+    ///
+    /// As `upgrades`, but contexts and messages are real, and memory is what the system counts. Beside it, the same day
+    /// with the library's own allocations, and without upgrades. Build with `--features count-allocations` to have the
+    /// system's allocator in place of jemalloc.
+    Day(day::DayArgs),
     /// Well-behaved clients together with as many hostile ones: effects on the former, and cost for the server.
     ///
     /// A real server process. The same clients receive the same stream of messages in three phases: alone, together
@@ -292,6 +299,8 @@ pub enum BenchRole {
     BaselineReader,
     /// The clients of a site.
     Crowd { accounts: PathBuf, nodes: Vec<SocketAddr> },
+    /// A day, spent in one way.
+    Day(day::DayRole),
     /// One mode of the codec bench.
     Codec(codec::CodecRole),
 }
@@ -350,6 +359,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Moves(args) => moves::run(*args),
         Bench::Waterfall(args) => waterfall::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
+        Bench::Day(args) => day::run(args),
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),
         Bench::Takeover(args) => load::takeover::run(*args),
@@ -360,6 +370,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Role(BenchRole::BaselineSender { port }) => baseline::run_sender(*port),
         Bench::Role(BenchRole::BaselineReader) => baseline::run_reader(),
         Bench::Role(BenchRole::Crowd { accounts, nodes }) => load::cluster::run_crowd(accounts, nodes),
+        Bench::Role(BenchRole::Day(role)) => day::run_role(role),
         Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),
     }
 }

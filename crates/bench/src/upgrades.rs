@@ -16,8 +16,8 @@ use std::f64::consts::TAU;
 use streams::StreamsDay;
 
 /// As in the node.
-const TICK_S: u64 = 5;
-const HOUR_S: u64 = 3_600;
+pub const TICK_S: u64 = 5;
+pub const HOUR_S: u64 = 3_600;
 const DAY_S: u64 = 24 * HOUR_S;
 /// Days before the reported one, so that it does not start with an empty node.
 const DAYS_BEFORE: u64 = 2;
@@ -26,12 +26,12 @@ const NODE_BYTES: u64 = 300 << 20;
 const CONN_BYTES: u64 = 6 << 10;
 /// Of those who come, how many stay how long, hours on average: a glance at a phone, an evening, a computer that is on.
 /// Of those who are there at a time most are the last.
-const STAYS: [(f64, f64); 3] = [(0.5, 0.33), (0.35, 2.5), (0.15, 12.0)];
+pub const STAYS: [(f64, f64); 3] = [(0.5, 0.33), (0.35, 2.5), (0.15, 12.0)];
 /// Connections at the quietest hour, as a share of the peak; from published curves of such services.
 const NIGHT: f64 = 0.4;
 const PEAK_HOUR: f64 = 20.0;
 /// Share of the peak below which it is off-peak.
-const OFF_PEAK: f64 = 0.7;
+pub const OFF_PEAK: f64 = 0.7;
 /// Goal and result of upstream.
 const HOPED: f64 = 0.7;
 const PUBLISHED: f64 = 0.3;
@@ -161,7 +161,7 @@ fn print(result: &UpgradesResult) {
 }
 
 /// Connections at this time of the day, of the peak: a slow wave with a long evening.
-fn wave(second: u64) -> f64 {
+pub fn wave(second: u64) -> f64 {
     let angle = (second as f64 / HOUR_S as f64 - PEAK_HOUR) / 24.0 * TAU;
     let wave = (0.5 + 0.5 * angle.cos()).powf(0.9);
     NIGHT + (1.0 - NIGHT) * wave
@@ -353,18 +353,18 @@ impl Node {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
+pub struct Mean {
     sum: f64,
     count: u64,
 }
 
 impl Mean {
-    fn add(&mut self, value: f64) {
+    pub fn add(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
     }
 
-    fn mean(self) -> f64 {
+    pub fn mean(self) -> f64 {
         self.sum / self.count.max(1) as f64
     }
 }
