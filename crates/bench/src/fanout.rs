@@ -70,6 +70,9 @@ pub struct FanoutArgs {
     /// Events per second. 0: the next as soon as the last has been delivered everywhere.
     #[arg(long, default_value_t = 0.0)]
     rate: f64,
+    /// Partitions, each with a relay and a thread [default: one per core].
+    #[arg(long)]
+    partitions: Option<usize>,
     /// How sessions are written to.
     #[arg(long, value_enum, default_value_t = FanoutMode::Plain)]
     mode: FanoutMode,
@@ -143,6 +146,10 @@ struct FanoutResult {
     heartbeats: u64,
     cpu_us_per_heartbeat: f64,
     guild_busy_ratio: f64,
+    /// Shares of the guild's busy time by kind of input, the largest first.
+    guild_busy_by: Vec<(String, f64)>,
+    /// Messages of the guild to relays.
+    guild_sent: u64,
     /// Of every input of the guild: events, messages of relays, timers, ends of jobs.
     guild_op_p50_us: f64,
     guild_op_p99_us: f64,
@@ -194,6 +201,16 @@ fn growth_each(before: Option<u64>, after: Option<u64>, count: usize) -> Option<
     Some(after?.saturating_sub(before?) / Some(count as u64).filter(|count| *count > 0)?)
 }
 
+/// Shares of the guild's time by kind of input, the largest first.
+fn busy_by(busy_us: &[f64]) -> Vec<(String, f64)> {
+    let total = busy_us.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    let mut shares: Vec<(String, f64)> =
+        guild::input_names().into_iter().zip(busy_us.iter().map(|us| us / total)).collect();
+    shares.retain(|(_, share)| *share > 0.0);
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
 /// What bringing the sessions up took.
 struct Setup {
     wall: Duration,
@@ -233,7 +250,8 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     check(&args, members)?;
     let passive = (sessions as f64 * args.passive).round() as usize;
     let people = People { active: sessions - passive, online: sessions, members };
-    let partitions = thread::available_parallelism().map_or(1, |n| n.get()).min(sessions);
+    let cores = thread::available_parallelism().map_or(1, |n| n.get());
+    let partitions = args.partitions.unwrap_or(cores).clamp(1, sessions);
 
     let empty = usage::rss_bytes()?;
     let mut driver = Driver::set(args, people, partitions)?;
@@ -324,6 +342,8 @@ impl FanoutResult {
             wire_bytes_per_delivery: each(sum(|report| report.bytes) as f64, deliveries),
             heartbeats,
             cpu_us_per_heartbeat: each(heartbeats_us, heartbeats),
+            guild_busy_by: busy_by(&guild.busy_us),
+            guild_sent: guild.sent,
             guild_busy_ratio: guild.cpu.as_secs_f64() / wall.as_secs_f64().max(f64::MIN_POSITIVE),
             guild_op_p50_us: operations.p50,
             guild_op_p99_us: operations.p99,
@@ -363,6 +383,9 @@ fn print_table(result: &FanoutResult) {
     println!("CPU per heartbeat          {:.3} µs", result.cpu_us_per_heartbeat);
     println!("bytes per delivery         {:.1}", result.wire_bytes_per_delivery);
     println!("guild busy                 {:.2} %", result.guild_busy_ratio * 100.0);
+    for (name, share) in result.guild_busy_by.iter().take(6) {
+        println!("  of it {name:<20} {:.1} %", share * 100.0);
+    }
     println!("guild operation p99        {:.1} µs", result.guild_op_p99_us);
     println!("event to last delivery     {:.2} ms median", result.event_to_last_delivery_p50_ms);
     println!("                           {:.2} ms p99", result.event_to_last_delivery_p99_ms);
@@ -394,6 +417,7 @@ mod tests {
         members: None,
         events: 40,
         rate: 0.0,
+        partitions: None,
         mode: FanoutMode::Plain,
         heartbeat_ms: 50,
         passive_interval_ms: 30_000,

@@ -25,7 +25,7 @@ use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_stdx::{Now, Rng};
 use serde::Serialize;
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -114,7 +114,17 @@ struct GuildResult {
     background_rounds: u64,
     /// Operations with a p99 above a millisecond.
     longer_than_1_ms: Vec<String>,
+    /// What workers read from a snapshot, by kind of job: these would hold up the guild if it scanned by itself.
+    worker: BTreeMap<&'static str, Worker>,
     operations: Vec<Operation>,
+}
+
+/// Times of a job in its worker.
+#[derive(Debug, Serialize)]
+struct Worker {
+    count: usize,
+    p50_ms: f64,
+    max_ms: f64,
 }
 
 /// A guild, and a clock that moves on by a millisecond with each input.
@@ -142,6 +152,8 @@ pub struct Harness {
     /// Base fields, roles and channels as every relay has them.
     held: Option<Arc<GuildStructure>>,
     sched: SchedFile,
+    /// Milliseconds of jobs that ran alone, by kind.
+    jobs_ms: BTreeMap<&'static str, Vec<f64>>,
     operations: Vec<Operation>,
 }
 
@@ -164,6 +176,7 @@ impl Harness {
             job_ends_us: Vec::new(),
             held: None,
             sched: SchedFile::open()?,
+            jobs_ms: BTreeMap::new(),
             operations: Vec::new(),
         })
     }
@@ -216,7 +229,9 @@ impl Harness {
         let mut settled = Settled::default();
         loop {
             if let Some(job) = self.jobs.pop() {
+                let (kind, started) = (Job::KIND_NAMES[job.kind()], Instant::now());
                 let done = job.run();
+                self.jobs_ms.entry(kind).or_default().push(started.elapsed().as_secs_f64() * 1e3);
                 settled.job_ends.push(self.job_done(done)?);
             } else if let Some(at) = self.guild.next_deadline()
                 && at.ms_since(self.now.instant) <= SOON_MS
@@ -430,8 +445,15 @@ fn measure(args: GuildArgs) -> Result<GuildResult> {
         rss_bytes_after,
         background_rounds: harness.background_rounds,
         longer_than_1_ms: longer.map(|of| format!("{}{}", of.name, marked(of.under_load))).collect(),
+        worker: harness.jobs_ms.into_iter().map(|(kind, ms)| (kind, Worker::of(ms))).collect(),
         operations: harness.operations,
     })
+}
+
+impl Worker {
+    fn of(ms: Vec<f64>) -> Self {
+        Self { count: ms.len(), max_ms: ms.iter().copied().fold(0.0, f64::max), p50_ms: crate::median(ms) }
+    }
 }
 
 fn marked(under_load: bool) -> &'static str {
@@ -451,6 +473,9 @@ fn print_table(result: &GuildResult) {
     for Operation { name, under_load, count, p50_us, p99_us, max_us } in &result.operations {
         let name = format!("{name}{}", marked(*under_load));
         println!("{name:<58} {count:>7} {p50_us:>11.2} {p99_us:>11.2} {max_us:>11.2}");
+    }
+    for (kind, Worker { count, p50_ms, max_ms }) in &result.worker {
+        println!("in a worker: {kind:<45} {count:>7} {:>11.2} {:>11} {:>11.2}", p50_ms * 1e3, "", max_ms * 1e3);
     }
     println!("p99 above a millisecond: {}", if result.longer_than_1_ms.is_empty() { "none" } else { "" });
     result.longer_than_1_ms.iter().for_each(|name| println!("  {name}"));

@@ -10,7 +10,7 @@ use crate::{crowd, dark::DarkSwitch, usage};
 use anyhow::{Context, Result, bail};
 use guildhall_accounting::report::Owner;
 use guildhall_codec::{ContextPool, Encoding};
-use guildhall_guild::{Guild, GuildLimits};
+use guildhall_guild::{Command, Guild, GuildLimits};
 use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig, StreamCodec, TapSwitch};
@@ -168,6 +168,7 @@ impl Driver {
                 partitions: to_partitions,
                 reports: reports_sender,
                 counted: GuildReport::default(),
+                commands_count: Command::kind_names().len(),
             }
             .run();
         })?;

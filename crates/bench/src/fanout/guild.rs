@@ -46,6 +46,26 @@ pub struct GuildReport {
     pub jobs_cpu: Duration,
     /// Of each input of the guild, with all that came out of it.
     pub operations_us: Vec<f64>,
+    /// Wall time by kind of input, microseconds: commands by [`Command::kind`], then relays' messages, timers, ends of
+    /// jobs.
+    pub busy_us: Vec<f64>,
+    /// Messages to relays.
+    pub sent: u64,
+}
+
+/// Names of [`GuildReport::busy_us`].
+pub fn input_names() -> Vec<String> {
+    let mut names = Command::kind_names();
+    names.extend(["relays", "timers", "ends of jobs"].map(str::to_owned));
+    names
+}
+
+/// An input that is no command, by its place behind the commands.
+#[derive(Clone, Copy)]
+enum Other {
+    Relay,
+    Timer,
+    JobDone,
 }
 
 /// Runs the guild's jobs, one after the other.
@@ -69,6 +89,8 @@ pub struct GuildThread {
     pub partitions: Vec<Sender<ToPartitionThread>>,
     pub reports: Sender<Report>,
     pub counted: GuildReport,
+    /// Kinds of commands.
+    pub commands_count: usize,
 }
 
 impl GuildThread {
@@ -102,7 +124,8 @@ impl GuildThread {
                 None => {}
             }
             if self.guild.next_deadline().is_some_and(|at| at <= self.clock.now().instant) {
-                self.work(None, |guild, now| guild.handle_timer(now))?;
+                let kind = self.other(Other::Timer);
+                self.work(None, kind, |guild, now| guild.handle_timer(now))?;
             }
         }
     }
@@ -121,7 +144,8 @@ impl GuildThread {
     fn handle(&mut self, message: ToGuildThread) -> Result<()> {
         match message {
             ToGuildThread::Command { event, actor, command, author } => {
-                let outcome = self.work(Some(event), |guild, now| guild.handle_command(now, actor, &command))?;
+                let outcome =
+                    self.work(Some(event), command.kind(), |guild, now| guild.handle_command(now, actor, &command))?;
                 match (&*command, outcome) {
                     (Command::CreateMessage(..), Outcome::Reply(Ok(Reply::Message(reply)))) => {
                         let (channel_id, message_id) = (reply.message.channel_id, reply.message.id);
@@ -135,12 +159,14 @@ impl GuildThread {
             }
             ToGuildThread::Relay(message) => {
                 self.streams.handle(&message);
-                self.work(None, |guild, now| guild.handle_relay(now, message))
+                let kind = self.other(Other::Relay);
+                self.work(None, kind, |guild, now| guild.handle_relay(now, message))
             }
             ToGuildThread::JobDone(done, cpu) => {
                 self.counted.jobs += 1;
                 self.counted.jobs_cpu += cpu;
-                self.work(None, |guild, now| guild.handle_job_done(now, done))
+                let kind = self.other(Other::JobDone);
+                self.work(None, kind, |guild, now| guild.handle_job_done(now, done))
             }
             ToGuildThread::Memory => {
                 let started = Instant::now();
@@ -153,17 +179,23 @@ impl GuildThread {
 
     /// One input, timed with everything that comes out of it, which is then handed out: to the partitions once the
     /// writes are durable, which is at once.
-    fn work<R>(&mut self, event: Option<usize>, input: impl FnOnce(&mut Guild, Now) -> R) -> Result<R> {
+    fn work<R>(&mut self, event: Option<usize>, kind: usize, input: impl FnOnce(&mut Guild, Now) -> R) -> Result<R> {
         let now = self.clock.now();
         let started = Instant::now();
         let result = input(&mut self.guild, now);
         let outputs: Vec<Output> = std::iter::from_fn(|| self.guild.poll_output()).collect();
-        self.counted.operations_us.push(started.elapsed().as_secs_f64() * 1e6);
+        let took_us = started.elapsed().as_secs_f64() * 1e6;
+        self.counted.operations_us.push(took_us);
+        if self.counted.busy_us.len() <= kind {
+            self.counted.busy_us.resize(kind + 1, 0.0);
+        }
+        self.counted.busy_us[kind] += took_us;
         self.guild.handle_committed(self.guild.version());
         for output in outputs {
             match output {
                 Output::Relay(output) => {
                     if let Some(message) = self.streams.send(output) {
+                        self.counted.sent += 1;
                         self.send_to_partition(message)?;
                     }
                 }
@@ -177,6 +209,10 @@ impl GuildThread {
             }
         }
         Ok(result)
+    }
+
+    fn other(&self, input: Other) -> usize {
+        self.commands_count + input as usize
     }
 
     fn send_to_partition(&self, message: ToRelay) -> Result<()> {
