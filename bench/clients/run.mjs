@@ -25,9 +25,10 @@ const ROOT = path.resolve(HERE, "../..");
 const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "5" },
-    passes: { type: "string", default: "2" },
+    passes: { type: "string", default: "3" },
     guilds: { type: "string", default: "2450" },
     messages: { type: "string", default: "5000" },
+    "pause-ms": { type: "string", default: "1000" },
     only: { type: "string" },
     encodings: { type: "string", default: "json,etf" },
     compressions: { type: "string", default: "none,zlib-stream,zstd-stream" },
@@ -59,7 +60,7 @@ function replay(event) {
   const file = path.join(folder, `${event}.ndjson.zst`);
   const { guilds, messages } = sections[event];
   const chat = values.chat ? ["--chat", values.chat] : [];
-  const size = ["--guilds", String(guilds), "--messages", String(messages)];
+  const size = ["--guilds", String(guilds), "--messages", String(messages), "--pause-ms", values["pause-ms"]];
   execFileSync(path.join(values.programs, "guildhall-bench"), ["capture", ...size, ...chat, "--out", file]);
   const child = spawn(path.join(values.programs, "guildhall"), ["replay", file, "--listen", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
   return new Promise((resolve, reject) => {

@@ -16,11 +16,12 @@ const MODULES = path.join(HERE, "../../conformance/.cache/eris");
 const lack = !existsSync(path.join(PROGRAMS, "guildhall-bench")) ? "no guildhall-bench" : !existsSync(path.join(MODULES, "node_modules")) ? "eris is not installed" : false;
 
 test("the SDK and eris receive all events of a replay", { skip: lack, timeout: 120_000 }, () => {
-  const size = ["--rounds", "1", "--passes", "1", "--guilds", "20", "--messages", "60", "--no-profile", "--summary"];
-  const modes = ["--only", "eris", "--encodings", "json", "--compressions", "zlib-stream"];
+  // A pause that a busy machine with a debug build keeps.
+  const size = ["--pause-ms", "2500", "--rounds", "1", "--passes", "1", "--guilds", "20", "--messages", "60", "--no-profile", "--summary"];
+  const modes = ["--only", "eris", "--encodings", "json", "--compressions", "zlib-stream", "--processing", "off"];
   const out = execFileSync(process.execPath, [path.join(HERE, "run.mjs"), "--programs", PROGRAMS, ...size, ...modes], { env: { ...process.env, CLIENT_MODULES: MODULES }, encoding: "utf8" });
   const { rows, versions } = JSON.parse(out.trim().split("\n").at(-1));
-  assert.equal(rows.length, 4);
+  assert.equal(rows.length, 2);
   assert.ok(versions.eris);
   for (const row of rows) {
     assert.deepEqual(row.failures, {});

@@ -2,7 +2,7 @@
 
 Sources of the published figures: "How Discord reduced WebSocket traffic by 40 %" (2024), "Maxjourney: pushing
 Discord's limits with a million+ online users in a single server" (2023), the notes on prepared messages of
-gorilla/websocket, and the benchmark of tiny-discord.
+gorilla/websocket, and the benchmark of tiny-discord (its README).
 """
 import dataclasses
 from collections.abc import Callable
@@ -21,6 +21,10 @@ class Row:
     published: float | str | None = None
     # Which is better. None: the figures are of other machines or other traffic, and are not judged.
     better: str | None = None
+    # Where nothing comparable was published: the other side's figure in the same run.
+    rival: float | None = None
+    # Its words on the first screen, if it is there.
+    headline: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +35,19 @@ class Experiment:
     title: str
     # The measurement, and its differences from the published experiment.
     text: str
-    # Arguments of guildhall-bench.
+    # Arguments of the program.
     arguments: tuple
-    rows: tuple
+    # Rows, or a function that returns them for a result.
+    rows: tuple | Callable
     # Returns a plot as SVG, of the result.
     plot: Callable | None = None
     counts_allocations: bool = False
+    # Further arguments, a run for each; the result is then a list.
+    variants: tuple = ()
+    # The experiment whose result this one reads, instead of a run of its own.
+    source: str | None = None
+    # What runs: `guildhall-bench`, or `clients`, which is bench/clients/run.mjs.
+    program: str = "guildhall-bench"
 
 
 def step(name):
@@ -68,6 +79,93 @@ def operation(name, field):
     return lambda result: next((each[field] for each in result["operations"] if each["name"] == name), None)
 
 
+def ratio_of(step_name, event_name):
+    """Plain bytes of an event, of its bytes on the wire."""
+    def find(result):
+        plain, wire = (event(step_name, event_name, field)(result) for field in ("plain_bytes", "wire_bytes"))
+        return plain / wire if plain and wire else None
+
+    return find
+
+
+def variant(index, field):
+    return lambda results: results[index][field]
+
+
+def busy_rows(result):
+    """The guild's time by message type."""
+    total = Row("the guild's thread is busy", lambda r: 100 * r["guild_busy_ratio"], "%", "method only")
+    return (total, *(
+        Row(f"of it: {name}", lambda r, name=name: 100 * dict(map(tuple, r["guild_busy_by"]))[name], "%", "not published")
+        for name, _ in result["guild_busy_by"][:8]
+    ))
+
+
+def document(compression, is_delta, field, changed=1.0, subscribers=10):
+    """A row of `delta`."""
+    def find(rows):
+        wanted = (changed, subscribers, compression, is_delta)
+        found = [row for row in rows if (row["changed_percent"], row["subscribers"], row["compression"], row["is_delta"]) == wanted]
+        return found[0][field] if found else None
+
+    return find
+
+
+CLIENTS_PUBLISHED = {
+    ("GUILD_CREATE", "json", "none"): 2479,
+    ("GUILD_CREATE", "json", "zlib-stream"): 2601,
+    ("GUILD_CREATE", "etf", "none"): 2147,
+    ("GUILD_CREATE", "etf", "zlib-stream"): 1943,
+    ("MESSAGE_CREATE", "json", "none"): 56_917,
+    ("MESSAGE_CREATE", "json", "zlib-stream"): 39_353,
+    ("MESSAGE_CREATE", "etf", "none"): 30_621,
+    ("MESSAGE_CREATE", "etf", "zlib-stream"): 26_631,
+}
+
+
+def client_rows(result):
+    """The SDK beside the published table, and beside the fastest other library of the same run."""
+    def ratios(r):
+        return sorted(row["ratio"] for row in r["rows"] if row["ratio"])
+
+    rows = [
+        Row("the SDK, of the fastest other library: the worst mode", lambda r: ratios(r)[0], "×", None, HIGHER, 1.0,
+            "events per second of the SDK, of the fastest other library's: the worst of all modes"),
+        Row("the median mode", lambda r: ratios(r)[len(ratios(r)) // 2], "×", None, HIGHER, 1.0,
+            "events per second of the SDK, of the fastest other library's: the median of all modes"),
+    ]
+    for row in result["rows"]:
+        mode = (row["event"], row["encoding"], row["compression"])
+        what = f"{row['event']}, {row['encoding']}, {row['compression']}" + (", own processing" if row["processing"] == "own" else "")
+
+        def found(r, key=(*mode, row["processing"])):
+            return next(each for each in r["rows"] if (each["event"], each["encoding"], each["compression"], each["processing"]) == key)
+
+        published = CLIENTS_PUBLISHED.get(mode) if row["processing"] == "off" else None
+        rows.append(Row(what, lambda r, found=found: found(r)["results"].get("guildhall", {}).get("cpu"), "events/s",
+                        published or "not published"))
+        if row["ratio"]:
+            rows.append(Row(f"{what}: of the fastest other library", lambda r, found=found: found(r)["ratio"], "×", None, HIGHER, 1.0))
+    return tuple(rows)
+
+
+# Session traffic through the arm of each, on one connection; the first is the published choice.
+PARAMETERS = (
+    ("level 6, window 2^18, tables 2^16 (published)", "zstd:level=6,window=18,chain=16,hash=16,block=16384"),
+    ("level 3", "zstd:level=3,window=18,chain=16,hash=16,block=16384"),
+    ("level 9", "zstd:level=9,window=18,chain=16,hash=16,block=16384"),
+    ("window 2^17", "zstd:level=6,window=17,chain=16,hash=16,block=16384"),
+    ("tables 2^17", "zstd:level=6,window=18,chain=17,hash=17,block=16384"),
+    ("window 2^20", "zstd:level=6,window=20,chain=16,hash=16,block=16384"),
+    ("window 2^20, tables 2^18", "zstd:level=6,window=20,chain=18,hash=18,block=16384"),
+)
+DISPATCH_TYPES = (
+    "MESSAGE_CREATE", "MESSAGE_UPDATE", "READY", "GUILD_CREATE", "GUILD_MEMBER_LIST_UPDATE", "PASSIVE_UPDATE_V1",
+    "PASSIVE_UPDATE_V2", "PRESENCE_UPDATE", "TYPING_START", "MESSAGE_REACTION_ADD", "VOICE_STATE_UPDATE",
+)
+FANOUT = ("fanout", "--sessions", "100000", "--members", "200000", "--no-memory", "--json")
+
+
 SHARES_BEFORE = (
     ("PASSIVE_UPDATE_V1", 35.6),
     ("MESSAGE_CREATE", 20.0),
@@ -94,9 +192,11 @@ def experiments(plots):
             "in the published trial of dictionaries.",
             ("waterfall", "--json"),
             (
-                Row("saved by zstd and passive V2", lambda r: step("zstd, V2")(r)["saved"], "%", 40, HIGHER),
+                Row("saved by zstd and passive V2", lambda r: step("zstd, V2")(r)["saved"], "%", 40, HIGHER,
+                    headline="bytes of whole sittings saved by zstd and PASSIVE_UPDATE_V2"),
                 Row("saved, with a window of 1 MiB", lambda r: step("window of 1 MiB")(r)["saved"], "%", None, HIGHER),
-                Row("saved, and in ETF", lambda r: step("window of 1 MiB, ETF")(r)["saved"], "%", None, HIGHER),
+                Row("saved, and in ETF", lambda r: step("window of 1 MiB, ETF")(r)["saved"], "%", None, HIGHER,
+                    headline="the same with a window of 1 MiB and ETF"),
                 *(Row(f"before: {name}", event("zlib, V1", name, "share"), "% of bytes", share)
                   for name, share in SHARES_BEFORE),
                 *(Row(f"after: {name}", event("zstd, V2", name, "share"), "% of bytes", share)
@@ -114,6 +214,20 @@ def experiments(plots):
             plots.waterfall,
         ),
         Experiment(
+            "types",
+            "Ratio by dispatch type",
+            "The sittings above: plain bytes, of the bytes on the wire. Published are bytes of MESSAGE_CREATE (270 and 166) and "
+            "the ratio of all traffic (6, and almost 10).",
+            (),
+            tuple(
+                Row(f"{name}, {codec}", ratio_of(step_name, name), "×", "not published")
+                for name in DISPATCH_TYPES
+                for codec, step_name in (("zlib", "zlib, V1" if name == "PASSIVE_UPDATE_V1" else "zlib, V2"), ("zstd", "zstd, V2"))
+                if (name, codec) != ("PASSIVE_UPDATE_V1", "zstd")
+            ),
+            source="waterfall",
+        ),
+        Experiment(
             "codec",
             "Size and time by codec: ratio 6 of zlib, almost 10 of zstd published",
             "One connection, the events of twelve guilds. Published times are per unit and of another machine, so only "
@@ -122,10 +236,10 @@ def experiments(plots):
              "plain,zlib_classic,zstd_classic,zstd_classic_dict,zstd_3,zstd-once:level=3,shared_zlib,shared_zstd", "--json"),
             (
                 Row("ratio of zlib", mode("zlib_classic", "ratio"), "×", 6, HIGHER),
-                Row("ratio of zstd, tuned as published", mode("zstd_classic", "ratio"), "×", 10, HIGHER),
+                Row("ratio of zstd, tuned as published", mode("zstd_classic", "ratio"), "×", 10, HIGHER, headline="ratio of zstd, tuned as published"),
                 Row("ratio of zstd with the library's level 3", mode("zstd_3", "ratio"), "×"),
                 Row("ratio of each message by itself", mode("zstd-once:level=3", "ratio"), "×"),
-                Row("ratio of shared-match", mode("shared_zstd", "ratio"), "×"),
+                Row("ratio of shared-match", mode("shared_zstd", "ratio"), "×", "not published", headline="ratio of shared-match, without a context per connection"),
                 Row("time of zstd, of zlib's",
                     lambda r: mode("zstd_classic", "cpu_us_per_delivery")(r) / mode("zlib_classic", "cpu_us_per_delivery")(r),
                     "×", 0.45, LOWER),
@@ -137,6 +251,36 @@ def experiments(plots):
                     / mode("zstd_classic", "bytes_per_message")(r), "×", "no gain once warm"),
             ),
             plots.codec,
+        ),
+        Experiment(
+            "parameters",
+            "The parameters of zstd: level 6, a window of 2^18, tables of 2^16 published",
+            "One connection, the events of twelve guilds. The published choice is one of memory: a larger window or table is "
+            "smaller on the wire. Blocks have 16 KiB, as on a node.",
+            ("codec", "--traffic", "session", "--connections", "1",
+             *(word for _, arm in PARAMETERS for word in ("--mode", arm)), "--json"),
+            tuple(
+                row
+                for name, arm in PARAMETERS
+                for row in (
+                    Row(f"{name}: ratio", mode(arm, "ratio"), "×", "almost 10" if "published" in name else "not published"),
+                    Row(f"{name}: memory", lambda r, arm=arm: mode(arm, "bytes_per_connection")(r) / 1e3, "KB",
+                        "over 1 MiB" if "published" in name else "not published"),
+                )
+            ),
+        ),
+        Experiment(
+            "delta",
+            "Documents that change a little: a Fossil delta beside shared-match",
+            "A document of 10 KB, of which 1 % changes with each publish, to ten subscribers. A delta is made once per event "
+            "and sent to clients that ask for it; streams find the same bytes in the document before.",
+            ("delta", "--sizes", "10", "--changed", "1", "--subscribers", "10", "--publishes", "20", "--json"),
+            tuple(
+                Row(f"{'Fossil delta' if is_delta else 'whole'}, {compression}", document(compression, is_delta, "bytes_per_delivery"),
+                    "bytes", "not published")
+                for compression in ("plain", "zlib-stream", "zstd-stream", "shared-match")
+                for is_delta in (False, True)
+            ),
         ),
         Experiment(
             "upgrades",
@@ -154,17 +298,37 @@ def experiments(plots):
             plots.upgrades,
         ),
         Experiment(
+            "day",
+            "The same with real contexts: a day in fast motion",
+            "200 connections at the peak, real contexts, compressed messages, and resident memory as the system counts it. "
+            "Beside it the same day with the library's allocations on the system's allocator, and without upgrades.",
+            ("day", "--json"),
+            (
+                Row("upgraded off-peak", lambda r: 100 * r["slabs"]["off_peak_upgraded"], "%", 30, HIGHER,
+                    headline="connections with larger contexts off-peak, real contexts"),
+                Row("upgraded off-peak, of new connections", lambda r: 100 * r["slabs"]["off_peak_new_upgraded"], "%", 30, HIGHER),
+                Row("upgraded off-peak, system's allocator", lambda r: 100 * r["library"]["off_peak_upgraded"], "%", 30),
+                Row("resident memory at the highest, of the budget", lambda r: 100 * r["slabs"]["used_max"], "%", None, LOWER, 100.0),
+                Row("the same, system's allocator", lambda r: 100 * r["library"]["used_max"], "%", "not published"),
+                Row("bytes saved by upgrades over the day", lambda r: r["saved_percent"], "%", "not published"),
+            ),
+            plots.day,
+            counts_allocations=True,
+        ),
+        Experiment(
             "broadcast",
             "A broadcast, compressed once: 30,007 to 21 allocations published",
             "10,000 connections with permessage-deflate: compressed by each, against one prepared frame. Allocations are "
             "counted per broadcast.",
             ("broadcast", "--connections", "10000", "--json"),
             (
-                Row("allocations, prepared", of_mode(10_000, "prepared", "allocations_per_broadcast"), "", 21, LOWER),
+                Row("allocations, prepared", of_mode(10_000, "prepared", "allocations_per_broadcast"), "", 21, LOWER,
+                    headline="allocations of a prepared broadcast to 10,000"),
                 Row("compressions, prepared", of_mode(10_000, "prepared", "compressions_per_broadcast"), "", 1, LOWER),
                 Row("bytes, prepared, of uncompressed",
                     lambda r: of_mode(10_000, "prepared", "bytes_per_delivery")(r)
-                    / of_mode(10_000, "plain", "bytes_per_delivery")(r), "×", 1 / 3, LOWER),
+                    / of_mode(10_000, "plain", "bytes_per_delivery")(r), "×", 1 / 3, LOWER,
+                    headline="bytes of a prepared broadcast, of uncompressed"),
                 Row("CPU, prepared, of each by itself",
                     lambda r: of_mode(10_000, "prepared", "cpu_us_per_delivery")(r)
                     / of_mode(10_000, "per_connection", "cpu_us_per_delivery")(r), "×"),
@@ -196,6 +360,58 @@ def experiments(plots):
             ),
         ),
         Experiment(
+            "shares",
+            "Passive share against cost",
+            "The same guild by the share of passive sessions, the next event as soon as the last was delivered.",
+            (*FANOUT, "--events", "100"),
+            tuple(
+                Row(f"{share} % passive: CPU per event", lambda r, at=at: r[at]["cpu_us_per_event"] / 1000, "ms",
+                    "90 % of links are passive" if share == 90 else "not published")
+                for at, share in enumerate((0, 50, 90, 99))
+            ),
+            plots.shares,
+            variants=(("--passive", "0"), ("--passive", "0.5"), ("--passive", "0.9"), ("--passive", "0.99")),
+        ),
+        Experiment(
+            "relays",
+            "Relays against cost: at most 15,000 sessions each published",
+            "One relay per partition; here a guild of 100,000 sessions, a tenth of them active, on one to eight partitions. "
+            "The machine has as many cores as named below.",
+            (*FANOUT, "--events", "200"),
+            tuple(
+                row
+                for at, count in enumerate((1, 2, 4, 8))
+                for row in (
+                    Row(f"{count} relays: sessions of each" if count > 1 else "one relay: sessions",
+                        lambda r, at=at, count=count: r[at]["sessions"] / count, "", "at most 15,000"),
+                    Row(f"… {count}: CPU per event", lambda r, at=at: r[at]["cpu_us_per_event"] / 1000, "ms", "not published"),
+                    Row(f"… {count}: event to last delivery, median", variant(at, "event_to_last_delivery_p50_ms"), "ms", "not published"),
+                )
+            ),
+            variants=tuple(("--partitions", str(count)) for count in (1, 2, 4, 8)),
+        ),
+        Experiment(
+            "sends",
+            "One send per relay, not per session",
+            "The guild of the experiment of passive sessions: messages that its loop sends for an event. Between nodes they are "
+            "frames of a link, one for each node; guildhall-bench cluster measures a slow link.",
+            (),
+            (
+                Row("messages of the guild to its two relays per event, answers to them included", lambda r: r["guild_sent"] / r["events"], "", "one per remote node",
+                    headline="messages of a guild's loop per event, for 100,000 sessions on two relays"),
+                Row("deliveries to sessions per event", lambda r: r["deliveries"] / r["events"], "", "not published"),
+            ),
+            source="fanout",
+        ),
+        Experiment(
+            "busy",
+            "What the guild's loop does, by message type",
+            "Wall time of the guild's thread in the experiment of passive sessions. Published is the method.",
+            (),
+            busy_rows,
+            source="fanout",
+        ),
+        Experiment(
             "guild",
             "A guild of a million members: what holds it up",
             "Operations of the guild's own loop. Published is the method (a member table that workers read, so that no "
@@ -208,16 +424,49 @@ def experiments(plots):
             ),
         ),
         Experiment(
+            "worker",
+            "A worker's snapshot against a scan in the loop",
+            "The guild above. A worker reads a snapshot of the members; the loop begins the job and takes its result. A scan in "
+            "the loop would hold it up for as long as the worker takes.",
+            (),
+            tuple(
+                row
+                for kind, name, operation_name in (
+                    ("audience", "audience of @everyone", "count an audience"),
+                    ("search", "search of members", "search members"),
+                    ("recent", "newest members", "newest members"),
+                )
+                for row in (
+                    Row(f"{name}: a worker; a scan in the loop would take as long", lambda r, kind=kind: r["worker"][kind]["p50_ms"], "ms",
+                        "stalled the guild"),
+                    Row(f"{name}: the loop's part", lambda r, of=operation_name: sum(
+                        operation(f"{of}, {part}", "p50_us")(r) for part in ("begins", "ends")) / 1000, "ms", "no stall"),
+                )
+            ),
+            source="guild",
+        ),
+        Experiment(
             "handoff",
             "A guild moves to another node: minutes of stall published, then none",
             "100,000 members, 10,000 sessions, 50 messages a second, two nodes in one process. Frozen: how long requests "
             "wait.",
             ("handoff", "--members", "100000", "--sessions", "10000", "--rate", "50", "--json"),
             (
-                Row("frozen, median", lambda r: r["frozen_ms"]["p50"], "ms", "minutes, then none"),
+                Row("frozen, median", lambda r: r["frozen_ms"]["p50"], "ms", "minutes, then none",
+                    headline="a guild of 100,000 moves to another node: requests wait"),
                 Row("frozen, longest", lambda r: r["frozen_ms"]["max"], "ms"),
                 Row("release and load instead", lambda r: r["release_ms"], "ms"),
                 Row("relays that began again", lambda r: r["resets"], "", 0, LOWER),
             ),
+        ),
+        Experiment(
+            "clients",
+            "Client libraries: packets per second to the raw event",
+            "2,450 GUILD_CREATE and 5,000 MESSAGE_CREATE over a loopback socket, per second of CPU time of the client. The "
+            "published figures are those of tiny-discord, the fastest of four libraries. TINY_DISCORD names a clone of it.",
+            ("--rounds", "1", "--passes", "2", "--no-profile", "--summary"),
+            client_rows,
+            plots.clients,
+            program="clients",
         ),
     )

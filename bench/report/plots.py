@@ -1,7 +1,7 @@
 """Plots as inline SVG. They take their colours from the page, so that they fit light and dark."""
 from html import escape
 
-WIDTH, ROW_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 760, 26, 250, 90
+WIDTH, ROW_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 760, 26, 220, 170
 
 
 def bars(title, rows, unit):
@@ -23,7 +23,7 @@ def bars(title, rows, unit):
 
 def lines(title, unit, series, labels):
     """Lines over the same places. `series`: name and values, between 0 and 100."""
-    left, right, top, bottom, height = 44, 190, 30, 26, 260
+    left, right, top, bottom, height = 44, 175, 30, 30, 260
     span_x, span_y = WIDTH - left - right, height - top - bottom
     parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">']
     parts.append(f'<text x="0" y="16" class="title">{escape(title)}, {escape(unit)}</text>')
@@ -70,5 +70,36 @@ def upgrades(result):
     kept = [100 * hour["upgraded"] for hour in result["kept_by_allocator"]["hours"]]
     used = [100 * hour["used_max"] for hour in hours]
     labels = [(i, f"{hour['hour']}:00") for i, hour in enumerate(hours) if i % 6 == 0]
-    series = [("upgraded, slabs", upgraded), ("upgraded, memory kept", kept), ("memory in use", used)]
+    series = [("with slabs", upgraded), ("memory kept", kept), ("memory in use", used)]
     return lines("Connections with larger contexts over a day", "%", series, labels)
+
+
+def day(result):
+    hours = result["slabs"]["hours"]
+    series = [
+        ("with slabs", [100 * hour["upgraded"] for hour in hours]),
+        ("system's allocator", [100 * hour["upgraded"] for hour in result["library"]["hours"]]),
+        ("memory in use", [100 * hour["used_max"] for hour in hours]),
+    ]
+    labels = [(i, f"{hour['hour']}:00") for i, hour in enumerate(hours) if i % 6 == 0]
+    return lines("Connections with larger contexts over a day", "%", series, labels)
+
+
+def shares(results):
+    rows = [
+        (f"{100 * of['passive']:.0f} % passive", of["cpu_us_per_event"] / 1000, f"{of['cpu_us_per_event'] / 1000:.2f} ms", of["passive"] == 0.9)
+        for of in results
+    ]
+    return bars("CPU time of an event in a guild of 100,000 sessions", rows, "ms")
+
+
+def clients(result):
+    """Each library's rate of the SDK's, on average over the rows in which it takes part."""
+    rates = {}
+    for row in result["rows"]:
+        ours = row["results"].get("guildhall", {}).get("cpu")
+        for name, of in row["results"].items():
+            if ours and row["processing"] == "off" and name != "guildhall, not decoded":
+                rates.setdefault(name, []).append(of["cpu"] / ours)
+    rows = [(name, 100 * sum(of) / len(of), f"{100 * sum(of) / len(of):.0f} %", name == "guildhall") for name, of in rates.items()]
+    return bars("Events per second of CPU time, processing switched off", sorted(rows, key=lambda row: -row[1]), "% of the SDK's, mean of the modes")

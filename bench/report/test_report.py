@@ -27,8 +27,8 @@ class Pages(unittest.TestCase):
         rows = pages.rows_of(EXPERIMENT, kept({"a": 9, "b": 30, "c": 7}))
         self.assertEqual([row[0] for row in rows][0], "more is better")
         text = pages.markdown([(EXPERIMENT, kept({"a": 9, "b": 30, "c": 7}))], ["Other"])
-        self.assertIn("| more is better | 40 | **30 %** | 0.75 × |", text)
-        self.assertIn("| fewer is better | 10 | 9 bytes | 0.90 × |", text)
+        self.assertIn("| more is better | 40 % | **30 %** | 0.75 × |", text)
+        self.assertIn("| fewer is better | 10 bytes | 9 bytes | 0.90 × |", text)
         self.assertIn("Of 2 judged figures 1 are worse", text)
         self.assertIn("Not run: Other.", text)
 
@@ -36,6 +36,15 @@ class Pages(unittest.TestCase):
         rows = {row[0]: row for row in pages.rows_of(EXPERIMENT, kept({"a": None, "b": 50, "c": 7}))}
         self.assertIsNone(rows["fewer is better"][-1])
         self.assertIs(rows["more is better"][-1], True)
+
+    def test_the_first_screen_has_headlines_and_worse_ones_first(self):
+        rows = (Row("a", lambda r: r["a"], "", 1, LOWER, headline="better"), Row("b", lambda r: r["b"], "×", None, HIGHER, 1.0, "worse"))
+        table = pages.short_table([(Experiment("x", "T", "t", (), rows), kept({"a": 0.5, "b": 0.9}))])
+        self.assertEqual(table.splitlines()[2:], ["| worse | 1 ×, same run | **0.9 ×** |  |", "| better | 1 | 0.5 | 0.50 × |"])
+
+    def test_a_result_of_an_older_form_leaves_the_figure_out(self):
+        text = pages.markdown([(EXPERIMENT, kept({}))], [])
+        self.assertIn("| more is better | 40 % | – |  |", text)
 
     def test_texts_are_escaped(self):
         page = pages.html([(EXPERIMENT, kept({"a": 1, "b": 50, "c": 7}))], [])
