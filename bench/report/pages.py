@@ -130,7 +130,7 @@ def markdown(found, missing):
         for label, published, ours, unit, ratio, better in rows_of(experiment, kept):
             mark = "**" if better is False else ""
             parts.append(f"| {label} | {published_text(published, unit)} | {mark}{figure(ours, unit)}{mark} | {ratio_text(ratio)} |")
-        parts += ["", f"`{kept['command']}`", "", f"{about(kept)}.", ""]
+        parts += ["", f"```sh\n{kept['command']}\n```", "", f"{about(kept)}.", ""]
     return "\n".join(wrap(line) for line in parts)
 
 
