@@ -21,6 +21,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
   border-bottom: 1px solid var(--line) } th:first-child, td:first-child { text-align: left } th { color: var(--soft); font-weight: 500 }
 .good { color: var(--good) } .bad { color: var(--bad) } code { font: .85em ui-monospace, monospace; overflow-wrap: anywhere }
 .wide { overflow-x: auto } td.ratio { white-space: nowrap } .soft { font-size: .9em }
+@media (min-width: 601px) { td:nth-child(n+2) { white-space: nowrap } }
 @media (max-width: 600px) { table { font-size: .85rem } th, td { padding: .3rem } h1 { font-size: 1.4rem } svg { font-size: 19px !important } }
 svg { display: block; width: 100%; height: auto; margin: 1rem 0; font: 13px system-ui, sans-serif } svg text { fill: var(--soft) }
 svg .title, svg .value { fill: var(--text) } svg .bar { fill: var(--bar) } svg .own { fill: var(--own) } svg .grid { stroke: var(--line) }

@@ -110,8 +110,8 @@ def counts(result):
 
 def run(experiment, chat, programs):
     """Runs an experiment, and keeps its result."""
-    started = time.monotonic()
     command = [*command_of(experiment, programs), *experiment.arguments]
+    started = time.monotonic()
     if chat and (experiment.program == "clients" or experiment.arguments[0] in ("waterfall", "codec", "day")):
         command += ["--chat", chat]
     results = []
