@@ -1,12 +1,17 @@
 //! Events: a change in a guild, its audience, and its body, encoded at most once per encoding and redaction.
 //!
-//! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it; which events passive
-//!             sessions of user accounts receive (`UserFilter`).
+//! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it.
 //! Doors       `render`, which encodes the body for an (encoding, redaction) pair.
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
-//! Not here    the current recipients: `Relay`.     Spec  docs/protocol/reference.md §4, §5.3, §7.
+//! Not here    the current recipients: `Relay`; what follows from an event's name: `crate::event_rules`.
+//!             Spec  docs/protocol/reference.md §4, §5.3, §7.
 
-use crate::{backend::BackendEvent, payload::Payload, resource_payload::ResourcePayload};
+use crate::{
+    backend::BackendEvent,
+    event_rules::{EventRules, RetentionKind},
+    payload::Payload,
+    resource_payload::ResourcePayload,
+};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
@@ -192,79 +197,10 @@ pub enum UserFilter {
 }
 
 impl UserFilter {
-    /// The rule of reference.md §7 and §8.5. With `All` passive sessions receive the event, so a new name is placed
-    /// here by hand.
+    /// The rule of reference.md §7 and §8.5. With `All` passive sessions receive the event.
     #[must_use]
     pub const fn of(name: EventName) -> Self {
-        match name {
-            EventName::MessageCreate
-            | EventName::MessageUpdate
-            | EventName::MessageDelete
-            | EventName::MessageDeleteBulk
-            | EventName::ChannelPinsUpdate
-            | EventName::MessageReactionAdd
-            | EventName::MessageReactionRemove
-            | EventName::MessageReactionRemoveAll
-            | EventName::MessageReactionRemoveEmoji => Self::Active,
-            EventName::VoiceStateUpdate => Self::Voice,
-            EventName::TypingStart => Self::Typing,
-            EventName::GuildMemberAdd | EventName::GuildMemberUpdate | EventName::GuildMemberRemove => {
-                Self::MemberUpdates
-            }
-            EventName::ThreadCreate
-            | EventName::ThreadUpdate
-            | EventName::ThreadDelete
-            | EventName::ThreadListSync
-            | EventName::ThreadMemberUpdate
-            | EventName::ThreadMembersUpdate => Self::Threads,
-            EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
-            EventName::Ready
-            | EventName::ReadySupplemental
-            | EventName::Resumed
-            | EventName::RateLimited
-            | EventName::GuildCreate
-            | EventName::GuildUpdate
-            | EventName::GuildDelete
-            | EventName::GuildRoleCreate
-            | EventName::GuildRoleUpdate
-            | EventName::GuildRoleDelete
-            | EventName::GuildBanAdd
-            | EventName::GuildBanRemove
-            | EventName::GuildAuditLogEntryCreate
-            | EventName::GuildEmojisUpdate
-            | EventName::GuildStickersUpdate
-            | EventName::WebhooksUpdate
-            | EventName::GuildScheduledEventCreate
-            | EventName::GuildScheduledEventUpdate
-            | EventName::GuildScheduledEventDelete
-            | EventName::GuildScheduledEventUserAdd
-            | EventName::GuildScheduledEventUserRemove
-            | EventName::StageInstanceCreate
-            | EventName::StageInstanceUpdate
-            | EventName::StageInstanceDelete
-            | EventName::ThreadMemberListUpdate
-            | EventName::UserUpdate
-            | EventName::ChannelCreate
-            | EventName::ChannelUpdate
-            | EventName::ChannelDelete
-            | EventName::ChannelRecipientAdd
-            | EventName::ChannelRecipientRemove
-            | EventName::ChannelMemberCountUpdate
-            | EventName::ChannelInfo
-            | EventName::ChannelStatuses
-            | EventName::ChannelSync
-            | EventName::DeletedEntityIds
-            | EventName::SoundboardSounds
-            | EventName::SessionsReplace
-            | EventName::GuildMembersChunk
-            | EventName::GuildMemberListUpdate
-            | EventName::LastMessages
-            | EventName::VoiceServerUpdate
-            | EventName::PassiveUpdateV1
-            | EventName::PassiveUpdateV2
-            | EventName::ChannelUnreadUpdate
-            | EventName::Backend => Self::All,
-        }
+        EventRules::of(name).users
     }
 }
 
@@ -380,30 +316,15 @@ impl Event {
     /// Its treatment in replay buffers.
     #[must_use]
     pub fn retention(&self) -> Retention {
-        match &self.payload {
-            Payload::Presence { user_id, .. } => Retention::Presence(*user_id),
-            Payload::Voice { state, .. } => Retention::Voice(state.user_id),
-            Payload::Typing { .. } => Retention::Typing,
-            Payload::Backend(_) if self.name == EventName::TypingStart => Retention::Typing,
-            Payload::MemberList(_) => Retention::List,
-            Payload::Message(_)
-            | Payload::MessageDelete { .. }
-            | Payload::Reaction(_)
-            | Payload::ReactionsCleared { .. }
-            | Payload::VoiceServer { .. }
-            | Payload::Member(_)
-            | Payload::MemberRemove(_)
-            | Payload::Guild(_)
-            | Payload::GuildGone
-            | Payload::Role(_)
-            | Payload::RoleDelete(_)
-            | Payload::Channel(_)
-            | Payload::ChannelMemberCount { .. }
-            | Payload::PassiveDelta(_)
-            | Payload::PassiveSnapshot(_)
-            | Payload::Unread(_)
-            | Payload::Resource(_)
-            | Payload::Backend(_) => Retention::Lasting,
+        match (EventRules::of(self.name).retention, &self.payload) {
+            (RetentionKind::Presence, Payload::Presence { user_id, .. }) => Retention::Presence(*user_id),
+            (RetentionKind::Voice, Payload::Voice { state, .. }) => Retention::Voice(state.user_id),
+            (RetentionKind::Typing, _) => Retention::Typing,
+            (RetentionKind::List, Payload::MemberList(_)) => Retention::List,
+            // Of what a backend published under such a name, nothing is known to supersede it.
+            (RetentionKind::Presence | RetentionKind::Voice | RetentionKind::List | RetentionKind::Lasting, _) => {
+                Retention::Lasting
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 
 mod backend;
 mod event;
+mod event_rules;
 mod hidden;
 mod members;
 pub mod memory;

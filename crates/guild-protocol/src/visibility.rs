@@ -32,8 +32,8 @@
 
 use crate::{
     event::{AudienceRule, Event, Redaction},
+    event_rules::{DomainRule, EventRules},
     payload::Payload,
-    resource_payload::ResourcePayload,
     structure::GuildStructure,
 };
 use guildhall_member_list::ListId;
@@ -307,7 +307,7 @@ fn hash_of(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The domain of an event, by its audience rule and its payload. See the module for the table.
+/// The domain of an event, by the row of its name, its audience rule and its payload. See the module for the table.
 #[must_use]
 pub fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
     let clearance = match &event.content_readers {
@@ -315,24 +315,22 @@ pub fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
         None => Clearance::of_intents(event.audience.intents),
     };
     let Some(clearance) = clearance else { return Visibility::Alone };
-    match &event.payload {
-        // Members see a channel's own data whether they may view it or not, and settings may hide it from some.
-        Payload::Channel(channel) => {
-            return match rules.of_channel(channel.id, clearance) {
-                public @ Visibility::Public(_) => public,
-                _ => Visibility::Alone,
-            };
-        }
-        // It has the reader's own member in it.
-        Payload::Resource(resource) if matches!(**resource, ResourcePayload::ThreadList { .. }) => {
-            return Visibility::Alone;
-        }
-        _ => {}
+    match (EventRules::of(event.name).domain, &event.payload) {
+        (_, Payload::Backend(_)) | (DomainRule::Audience, _) => of_audience(rules, &event.audience.rule, clearance),
+        (DomainRule::ChannelData, Payload::Channel(channel)) => match rules.of_channel(channel.id, clearance) {
+            public @ Visibility::Public(_) => public,
+            _ => Visibility::Alone,
+        },
+        (DomainRule::Lists, _) => match &event.audience.rule {
+            AudienceRule::Members => Visibility::Public(Clearance::Lists),
+            rule => of_audience(rules, rule, clearance),
+        },
+        (DomainRule::ChannelData | DomainRule::Reader, _) => Visibility::Alone,
     }
-    match &event.audience.rule {
-        AudienceRule::Members if matches!(event.payload, Payload::MemberList(_)) => {
-            Visibility::Public(Clearance::Lists)
-        }
+}
+
+fn of_audience(rules: &AccessRules, rule: &AudienceRule, clearance: Clearance) -> Visibility {
+    match rule {
         AudienceRule::Members => Visibility::Public(clearance),
         // A viewer of the first channel learns that a member left it, and nothing of the second.
         AudienceRule::Channel(channel) | AudienceRule::ChannelExcept(channel, _) => {
