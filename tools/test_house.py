@@ -111,6 +111,20 @@ class Series(unittest.TestCase):
         self.assertEqual(self.problems("guildhall_now\nsum(guildhall_told_total)"), [wanted])
 
 
+    def test_the_table_has_the_metrics_of_the_code(self):
+        code = 'out.counters(\n  "sent",\n  "x")?;\nout.gauge("now", "y", 1)?;\nout.durations("took_seconds", help, all)'
+
+        def found(text):
+            return [f"{number}: {problem}" for _, number, problem in series.unlike(self.PAGE, [(series.PAGE, text)])]
+
+        self.assertEqual(found(code), [])
+        page = "is not in the table of series of docs/operations/reference.md"
+        self.assertEqual(found(code + '\nout.gauge_f64("new", "z", 1)?;'), [f"6: new {page}"])
+        self.assertEqual(found(code.replace("out.gauge(", "out.counter(")), [
+            f"4: now_total {page}", "5: crates/telemetry writes no metric now",
+        ])
+
+
 class Runbook(unittest.TestCase):
     RULE = '  - alert: Down\n    annotations:\n      do: "x"\n      runbook: "docs/operations.md#down"\n'
     PAGE = "# Page\n\n## Runbook\n\n### Down\n\n- **Means:** a\n- **Look at:** b\n- **Do:** c\n"

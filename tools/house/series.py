@@ -1,7 +1,10 @@
-"""Each series that dashboards, alerts and suites read is in the table of docs/operations/reference.md, "Metrics".
+"""The series of the code, of docs/operations/reference.md "Metrics", and of what reads them are the same.
 
-A test of the crate `guildhall` fails if a node exports a series that the table lacks. So a renamed metric shows here
-before a node runs, unless its old row stayed.
+A metric has its name, help and type where `crates/telemetry` writes it: `out.counter("name", "help", …)`.
+
+Invariants  S1 each metric of the code is in the table, a counter with `_total`, and each name of the table is a metric of
+            the code. S2 dashboards, alerts and suites read series of the table only. A test of the crate `guildhall`
+            compares what a node exports.
 """
 import re
 
@@ -13,6 +16,30 @@ OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 SERIES = re.compile(r"guildhall_[a-z0-9_]*[a-z0-9](?![a-z0-9_*(])")
 # These begin so and are no series.
 NOT_SERIES = re.compile(r"guildhall_(build_info|test|demo|data)$")
+
+
+WRITTEN = re.compile(r"\.(counter|gauge|histogram|durations)(?:s|_f64|s_f64)?\(\s*\"([a-z0-9_]+)\"")
+
+
+def written(source):
+    """The series that calls of the writer name, with their line. Those of the process have the names that all have."""
+    for found in WRITTEN.finditer(source):
+        kind, name = found.groups()
+        if not name.startswith("process_"):
+            yield source.count("\n", 0, found.start()) + 1, name + ("_total" if kind == "counter" else "")
+
+
+def unlike(page, sources):
+    """(file, line, problem) of S1; `sources` has (file, text)."""
+    rows, names = documented(page), set()
+    for path, source in sources:
+        for number, name in written(source):
+            names.add(name)
+            if name not in rows:
+                yield path, number, f"{name} is not in the table of series of docs/operations/reference.md"
+    for name in sorted(rows - names):
+        number = next((number for number, line in enumerate(page.splitlines(), 1) if f"`{name}" in line), 1)
+        yield PAGE, number, f"crates/telemetry writes no metric {name}"
 
 
 def documented(page):
@@ -45,7 +72,14 @@ def readers():
                 yield path
 
 
+def sources():
+    for path in sorted(ROOT.glob("crates/telemetry/src/metrics*")):
+        yield from sorted(path.glob("*.rs")) if path.is_dir() else [path]
+
+
 def check():
     texts = [(path, path.read_text(encoding="utf-8")) for path in readers() if path.is_file()]
-    found = problems(PAGE.read_text(encoding="utf-8"), texts)
+    page = PAGE.read_text(encoding="utf-8")
+    code = [(path, path.read_text(encoding="utf-8")) for path in sources()]
+    found = [*unlike(page, code), *problems(page, texts)]
     return [f"{path.relative_to(ROOT)}:{number}: {problem}" for path, number, problem in found]
