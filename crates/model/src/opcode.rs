@@ -74,6 +74,34 @@ impl Opcode {
     }
 }
 
+impl Opcode {
+    /// Whether bots may send it. The gateway ignores the others from bots, which have no user interface.
+    #[must_use]
+    pub const fn is_for_bots(self) -> bool {
+        match self {
+            Self::Heartbeat
+            | Self::Identify
+            | Self::PresenceUpdate
+            | Self::VoiceStateUpdate
+            | Self::Resume
+            | Self::RequestGuildMembers
+            | Self::RequestSoundboardSounds
+            | Self::QosHeartbeat
+            | Self::TimeSpentSession
+            | Self::RequestChannelInfo
+            | Self::Ignored(_) => true,
+            Self::GuildSubscription
+            | Self::GetDeletedEntityIds
+            | Self::RequestLastMessages
+            | Self::SearchRecentMembers
+            | Self::RequestChannelStatuses
+            | Self::GuildSubscriptionsBulk
+            | Self::GuildChannelsResync
+            | Self::RequestChannelMemberCount => false,
+        }
+    }
+}
+
 /// Opcodes of payloads that the gateway sends and that are no dispatch (op 0). Clients send op 1 too.
 pub mod from_gateway {
     /// Requests a heartbeat from the client.

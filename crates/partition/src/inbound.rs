@@ -261,16 +261,7 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(turn, session_key, request);
             }
-            // Bots have no user interface: these are ignored.
-            Opcode::GuildSubscription
-            | Opcode::GuildSubscriptionsBulk
-            | Opcode::GetDeletedEntityIds
-            | Opcode::RequestLastMessages
-            | Opcode::SearchRecentMembers
-            | Opcode::RequestChannelStatuses
-            | Opcode::GuildChannelsResync
-            | Opcode::RequestChannelMemberCount
-                if session.kind() == AccountKind::Bot => {}
+            _ if session.kind() == AccountKind::Bot && !opcode.is_for_bots() => {}
             Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
             Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
             _ => self.handle_request(session_key, opcode, d),
