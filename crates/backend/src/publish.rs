@@ -372,9 +372,7 @@ impl Prepared {
                 Err((answer, guild_id, rule))
             }
             Recipients::Direct(user_ids) => Ok(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
-            Recipients::Users(user_ids) => {
-                Ok(to_users(v1, Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), event)))
-            }
+            Recipients::Users(user_ids) => Ok(to_users(v1, Event::of_backend_to_users(user_ids, event))),
         };
         let v1 = v1.clone();
         async move {

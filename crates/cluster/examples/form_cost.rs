@@ -105,7 +105,7 @@ fn published(guild: &mut Guild) -> Vec<Arc<Published>> {
 
 fn bodies(event: &Event) -> Vec<(Encoding, Redaction)> {
     let redactions =
-        std::iter::once(Redaction::NONE).chain(event.content_readers.as_ref().map(Redaction::for_strangers));
+        std::iter::once(Redaction::None).chain(event.content_readers.as_ref().map(Redaction::for_strangers));
     redactions.flat_map(|redaction| [(Encoding::Json, redaction), (Encoding::Etf, redaction)]).collect()
 }
 
@@ -143,7 +143,7 @@ fn time<T, R>(items: &[T], work: impl Fn(&T) -> R) -> f64 {
 
 fn report(title: &str, events: &[Arc<Published>]) {
     let mean = |bytes: usize| bytes / events.len();
-    let json: usize = events.iter().map(|p| render(&p.event, (Encoding::Json, Redaction::NONE)).len()).sum();
+    let json: usize = events.iter().map(|p| render(&p.event, (Encoding::Json, Redaction::None)).len()).sum();
     let as_data: Vec<Vec<u8>> = events.iter().map(|published| encode(&**published)).collect();
     let rests: Vec<(Published, Vec<u8>)> = events
         .iter()
@@ -161,7 +161,7 @@ fn report(title: &str, events: &[Arc<Published>]) {
 
     let encode_data = time(events, |published| encode(&**published));
     let decode_data = time(&as_data, |bytes| decode::<Published>(VERSION, bytes));
-    let render_one = time(events, |published| render(&published.event, (Encoding::Json, Redaction::NONE)));
+    let render_one = time(events, |published| render(&published.event, (Encoding::Json, Redaction::None)));
     let render_all = time(events, |published| {
         bodies(&published.event).into_iter().map(|form| render(&published.event, form)).collect::<Vec<_>>()
     });

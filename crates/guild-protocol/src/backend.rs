@@ -220,7 +220,7 @@ impl BackendEvent {
     }
 
     pub(crate) fn render(&self, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
-        if redaction != Redaction::NONE {
+        if redaction != Redaction::None {
             let mut message: Value = serde_json::from_str(&self.body).expect("B1: read when it came in");
             if redaction.message() {
                 withhold(&mut message);
@@ -319,7 +319,7 @@ mod tests {
             let event = event("X", json).unwrap();
             for encoding in [Encoding::Json, Encoding::Etf] {
                 let mut out = Vec::new();
-                event.render(encoding, Redaction::NONE, &mut out);
+                event.render(encoding, Redaction::None, &mut out);
                 assert!(!out.is_empty());
             }
         }
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(readers.referenced.as_ref().unwrap().to_vec(), [UserId::new(10)]);
         let mentions = event.mentions().unwrap();
         assert_eq!((mentions.users.len(), mentions.roles.to_vec(), mentions.everyone), (2, vec![RoleId::new(9)], true));
-        assert_eq!(rendered(&event, Redaction::NONE)["content"], "secret");
+        assert_eq!(rendered(&event, Redaction::None)["content"], "secret");
         let stranger = rendered(&event, Redaction::for_strangers(&readers));
         assert_eq!((&stranger["content"], &stranger["referenced_message"]["content"]), (&"".into(), &"".into()));
         assert_eq!((stranger["embeds"].as_array().unwrap().len(), stranger.get("poll")), (0, None));

@@ -19,26 +19,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which of a body's contents are withheld: the message's own, and that of the message it answers;
-/// or what a channel is.
+/// What is withheld from a recipient of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Redaction(u8);
+pub enum Redaction {
+    #[default]
+    None,
+    /// The content of the message.
+    Message,
+    /// The content of the message that it answers.
+    Referenced,
+    /// The contents of both.
+    MessageAndReferenced,
+    /// Everything about a channel except its type, position and category: for members who cannot view it.
+    Channel,
+    /// The newest message and pin of a channel, for members who cannot view it.
+    ChannelUnread,
+}
 
 impl Redaction {
-    /// Nothing is withheld.
-    pub const NONE: Self = Self(0);
-    /// How many there are; `index` is below it.
+    /// Forms that the body of one event may have; `index` is below it.
     pub const COUNT: usize = 4;
-
-    /// Everything about a channel except its type, position and category: for members who cannot view it.
-    pub const CHANNEL: Self = Self(1);
-    /// The newest message and pin of a channel, for members who cannot view it.
-    pub const CHANNEL_UNREAD: Self = Self(2);
 
     /// For a session that lacks MESSAGE_CONTENT, of a user who neither wrote nor is named in anything.
     #[must_use]
     pub fn for_strangers(readers: &ContentReaders) -> Self {
-        Self(1 | u8::from(readers.referenced.is_some()) << 1)
+        Self::of_contents(true, readers.referenced.is_some())
     }
 
     /// For a session that lacks MESSAGE_CONTENT: withhold what its user neither wrote nor is mentioned in.
@@ -46,25 +51,39 @@ impl Redaction {
     pub fn for_user(readers: &ContentReaders, user_id: UserId) -> Self {
         let message = !readers.message.contains(&user_id);
         let referenced = readers.referenced.as_ref().is_some_and(|readers| !readers.contains(&user_id));
-        Self(u8::from(message) | u8::from(referenced) << 1)
+        Self::of_contents(message, referenced)
+    }
+
+    const fn of_contents(message: bool, referenced: bool) -> Self {
+        match (message, referenced) {
+            (false, false) => Self::None,
+            (true, false) => Self::Message,
+            (false, true) => Self::Referenced,
+            (true, true) => Self::MessageAndReferenced,
+        }
     }
 
     /// The message's own content is withheld.
     #[must_use]
-    pub fn message(self) -> bool {
-        self.0 & 1 != 0
+    pub const fn message(self) -> bool {
+        matches!(self, Self::Message | Self::MessageAndReferenced)
     }
 
     /// The content of the message it answers is withheld.
     #[must_use]
-    pub fn referenced(self) -> bool {
-        self.0 & 2 != 0
+    pub const fn referenced(self) -> bool {
+        matches!(self, Self::Referenced | Self::MessageAndReferenced)
     }
 
-    /// A small number, different for each.
+    /// A small number, different for each form of the same event: a message has no form of a channel.
     #[must_use]
-    pub fn index(self) -> usize {
-        usize::from(self.0)
+    pub const fn index(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Message | Self::Channel => 1,
+            Self::Referenced | Self::ChannelUnread => 2,
+            Self::MessageAndReferenced => 3,
+        }
     }
 }
 
@@ -236,11 +255,15 @@ impl Retention {
     }
 }
 
+/// Stands for no guild in `EventForm`.
+const TO_ACCOUNTS: GuildId = GuildId::new(0);
+
 /// An event as it crosses between nodes, with a borrowed or an owned audience and payload.
 ///
 /// What follows from the payload does not cross: only that an event has it, which is for constructors to decide.
 #[derive(Serialize, Deserialize)]
 struct EventForm<A, P> {
+    /// `TO_ACCOUNTS` without one.
     guild_id: GuildId,
     name: EventName,
     audience: A,
@@ -254,7 +277,7 @@ struct EventForm<A, P> {
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let form = EventForm {
-            guild_id: self.guild_id,
+            guild_id: self.guild_id.unwrap_or(TO_ACCOUNTS),
             name: self.name,
             audience: &self.audience,
             has_mentions: self.audience.mentions.is_some(),
@@ -271,6 +294,7 @@ impl<'de> Deserialize<'de> for Event {
         let EventForm { guild_id, name, mut audience, has_mentions, has_content_readers, payload } = form;
         audience.mentions = if has_mentions { payload.mentions().map(Box::new) } else { None };
         let content_readers = if has_content_readers { payload.content_readers() } else { None };
+        let guild_id = Some(guild_id).filter(|guild_id| *guild_id != TO_ACCOUNTS);
         Ok(Self { guild_id, name, audience, content_readers, payload })
     }
 }
@@ -278,8 +302,8 @@ impl<'de> Deserialize<'de> for Event {
 /// Something that happened.
 #[derive(Debug)]
 pub struct Event {
-    /// Where; 0 for what is addressed to accounts.
-    pub guild_id: GuildId,
+    /// None: it is addressed to accounts, as those in a direct message are.
+    pub guild_id: Option<GuildId>,
     pub name: EventName,
     pub audience: Audience,
     /// Bots that lack MESSAGE_CONTENT get a redacted body, except these users. None: nothing to redact.
@@ -291,6 +315,10 @@ impl Event {
     /// An event for sessions that the audience rule admits and that have an intent for `name`.
     #[must_use]
     pub fn new(guild_id: GuildId, name: EventName, rule: AudienceRule, payload: Payload) -> Self {
+        Self::make(Some(guild_id), name, rule, payload)
+    }
+
+    fn make(guild_id: Option<GuildId>, name: EventName, rule: AudienceRule, payload: Payload) -> Self {
         let mentions = if name == EventName::MessageCreate { payload.mentions().map(Box::new) } else { None };
         Self {
             guild_id,
@@ -305,7 +333,7 @@ impl Event {
     #[must_use]
     pub fn direct(name: EventName, user_ids: Arc<[UserId]>, payload: Payload) -> Self {
         Self {
-            guild_id: GuildId::new(0),
+            guild_id: None,
             name,
             audience: Audience::of(AudienceRule::Users(user_ids), name.direct_intents()),
             content_readers: None,
@@ -331,7 +359,7 @@ impl Event {
     /// Whether the event is of a direct message, and not a backend's event for accounts.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.guild_id.get() == 0 && !matches!(self.payload, Payload::Backend(_))
+        self.guild_id.is_none() && !matches!(self.payload, Payload::Backend(_))
     }
 
     /// The direct message it is about, if it is about one.
@@ -371,15 +399,25 @@ impl Event {
         }
     }
 
-    /// An event that a backend published. Users that it names receive it even if their client does
+    /// An event that a backend published in a guild. Users that it names receive it even if their client does
     /// not display the guild.
     #[must_use]
     pub fn of_backend(guild_id: GuildId, rule: AudienceRule, event: Arc<BackendEvent>) -> Self {
+        Self::published(Some(guild_id), rule, event)
+    }
+
+    /// An event that a backend published to accounts.
+    #[must_use]
+    pub fn of_backend_to_users(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {
+        Self::published(None, AudienceRule::Users(user_ids), event)
+    }
+
+    fn published(guild_id: Option<GuildId>, rule: AudienceRule, event: Arc<BackendEvent>) -> Self {
         let names_users = !rule.users().is_empty();
-        let mut event = Self::new(guild_id, event.known(), rule, Payload::Backend(event));
+        let mut event = Self::make(guild_id, event.known(), rule, Payload::Backend(event));
         if names_users {
             event.audience.users = UserFilter::All;
-            // They are called by being named.
+            // A user who is named needs no mention.
             event.audience.mentions = None;
         }
         event
@@ -388,7 +426,7 @@ impl Event {
     /// An event that a backend published in a direct message, for its recipients.
     #[must_use]
     pub fn of_backend_in_direct(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {
-        let mut event = Self::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), event);
+        let mut event = Self::of_backend_to_users(user_ids, event);
         if event.audience.intents != Intents::NONE {
             event.audience.intents = event.name.direct_intents();
         }

@@ -25,8 +25,8 @@ impl HiddenChannels {
     #[must_use]
     pub fn form(self, is_obfuscated: bool) -> Option<Redaction> {
         match self {
-            Self::Listed if !is_obfuscated => Some(Redaction::CHANNEL_UNREAD),
-            Self::Listed | Self::Obfuscated => Some(Redaction::CHANNEL),
+            Self::Listed if !is_obfuscated => Some(Redaction::ChannelUnread),
+            Self::Listed | Self::Obfuscated => Some(Redaction::Channel),
             Self::Absent => None,
         }
     }

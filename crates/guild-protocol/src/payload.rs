@@ -194,24 +194,26 @@ impl Payload {
     }
 
     /// Appends the serialized body to `out`.
-    pub(crate) fn render(&self, guild_id: GuildId, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
+    pub(crate) fn render(&self, guild: Option<GuildId>, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
         if let Self::Backend(event) = self {
             return event.render(encoding, redaction, out);
         }
+        // Events to accounts have no payload whose body needs it.
+        let guild_id = guild.unwrap_or(GuildId::new(0));
         let put = Put { encoding, out };
         match self {
             Self::Backend(_) => {}
-            Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
+            Self::Message(event) => put.body(&message_body(guild, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
-                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id: some_guild(guild_id) });
+                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id: guild });
             }
             Self::Reaction(event) => put.body(&ReactionEventBody {
                 user_id: event.user_id,
                 channel_id: event.channel_id,
                 message_id: event.message_id,
                 message_author_id: event.member.is_some().then_some(event.author_id),
-                guild_id: some_guild(guild_id),
-                member: event.member.as_deref().filter(|_| guild_id.get() != 0).map(Into::into),
+                guild_id: guild,
+                member: event.member.as_deref().filter(|_| guild.is_some()).map(Into::into),
                 emoji: (&event.emoji).into(),
                 burst: false,
                 burst_colors: [],
@@ -220,15 +222,15 @@ impl Payload {
             Self::ReactionsCleared { channel_id, message_id, emoji } => put.body(&ReactionsClearedBody {
                 channel_id: *channel_id,
                 message_id: *message_id,
-                guild_id: some_guild(guild_id),
+                guild_id: guild,
                 emoji: emoji.as_ref().map(Into::into),
             }),
             Self::Typing { channel_id, timestamp_s, member } => put.body(&TypingBody {
                 channel_id: *channel_id,
-                guild_id: some_guild(guild_id),
+                guild_id: guild,
                 user_id: member.user.id,
                 timestamp: *timestamp_s,
-                member: (guild_id.get() != 0).then(|| (&**member).into()),
+                member: guild.map(|_| (&**member).into()),
             }),
             Self::Presence { user_id, presence } => put.body(&PresenceBody::new(Some(guild_id), *user_id, presence)),
             Self::Voice { state, member } => put.body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
@@ -246,8 +248,8 @@ impl Payload {
             Self::GuildGone => put.body(&UnavailableGuild { id: guild_id, unavailable: None }),
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
-            Self::Channel(channel) if redaction == Redaction::CHANNEL => put.body(&ChannelBody::obfuscated(channel)),
-            Self::Channel(channel) if redaction == Redaction::CHANNEL_UNREAD => {
+            Self::Channel(channel) if redaction == Redaction::Channel => put.body(&ChannelBody::obfuscated(channel)),
+            Self::Channel(channel) if redaction == Redaction::ChannelUnread => {
                 put.body(&ChannelBody::from(&**channel).without_messages());
             }
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
@@ -288,7 +290,7 @@ impl Payload {
                     channel_unread_updates: unreads(channels, &channels.pins),
                 });
             }
-            Self::Resource(resource) => resource.render(guild_id, put),
+            Self::Resource(resource) => resource.render(guild, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
                 put.body(&ChannelMemberCountUpdateBody {
                     guild_id,
@@ -339,11 +341,6 @@ fn unreads(channels: &[(ChannelId, MessageId)], pins: &[(ChannelId, Timestamp)])
     channels.iter().map(unread).collect()
 }
 
-/// The guild id; none for events addressed to accounts.
-pub(crate) fn some_guild(guild_id: GuildId) -> Option<GuildId> {
-    (guild_id.get() != 0).then_some(guild_id)
-}
-
 pub(crate) struct Put<'a> {
     encoding: Encoding,
     out: &'a mut Vec<u8>,
@@ -357,8 +354,7 @@ impl Put<'_> {
     }
 }
 
-fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
-    let guild_id = some_guild(guild_id);
+fn message_body<'a>(guild_id: Option<GuildId>, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
     // Direct messages have no member objects.
     let standing = |member: &'a Arc<Member>| guild_id.map(|_| &**member);
     let extras = MessageExtras {

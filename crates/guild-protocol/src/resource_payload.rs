@@ -6,7 +6,7 @@
 
 use crate::{
     members::MemberEntry,
-    payload::{Put, some_guild},
+    payload::Put,
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
@@ -108,7 +108,9 @@ pub enum ResourcePayload {
 }
 
 impl ResourcePayload {
-    pub(crate) fn render(&self, guild_id: GuildId, put: Put<'_>) {
+    pub(crate) fn render(&self, guild: Option<GuildId>, put: Put<'_>) {
+        // Events to accounts have no payload whose body needs it.
+        let guild_id = guild.unwrap_or(GuildId::new(0));
         match self {
             Self::Ban { user, delete_message_s } => {
                 put.body(&BanBody { guild_id, user: (&**user).into(), delete_message_secs: *delete_message_s });
@@ -120,8 +122,8 @@ impl ResourcePayload {
             }
             Self::Webhooks(channel_id) => put.body(&WebhooksBody { guild_id, channel_id: *channel_id }),
             Self::Pins { channel_id, last_pin_timestamp } => {
-                let guild_id = some_guild(guild_id);
-                put.body(&PinsBody { guild_id, channel_id: *channel_id, last_pin_timestamp: *last_pin_timestamp });
+                let last_pin_timestamp = *last_pin_timestamp;
+                put.body(&PinsBody { guild_id: guild, channel_id: *channel_id, last_pin_timestamp });
             }
             Self::MessagesGone { channel_id, ids } => {
                 put.body(&MessagesGoneBody { ids, channel_id: *channel_id, guild_id });

@@ -117,7 +117,7 @@ impl Visibility {
     /// The domain of one form of the event's body.
     #[must_use]
     pub fn in_form(self, event: &Event, redaction: Redaction) -> Self {
-        if matches!(event.payload, Payload::Channel(_)) && redaction == Redaction::CHANNEL {
+        if matches!(event.payload, Payload::Channel(_)) && redaction == Redaction::Channel {
             // This form has only the position of the channel. A deletion may go to former viewers only.
             return if event.name == EventName::ChannelDelete { Self::Alone } else { Self::Public(Clearance::None) };
         }

@@ -68,9 +68,9 @@ impl Guild {
         self.structure.guild.is_direct
     }
 
-    /// `guild_id` of messages; 0 in direct messages.
-    pub(crate) fn guild_of_messages(&self) -> GuildId {
-        if self.is_direct() { GuildId::new(0) } else { self.structure.id() }
+    /// `guild_id` of messages; none in direct messages.
+    pub(crate) fn guild_of_messages(&self) -> Option<GuildId> {
+        if self.is_direct() { None } else { Some(self.structure.id()) }
     }
 
     fn recipient_ids(&self) -> Arc<[UserId]> {

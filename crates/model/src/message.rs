@@ -27,8 +27,9 @@ pub struct MessageReference {
     /// 0 refers to the channel itself.
     pub message_id: MessageId,
     pub channel_id: ChannelId,
-    /// 0 for a direct message.
-    pub guild_id: GuildId,
+    /// None: in a direct message. Stored as 0 then.
+    #[serde(with = "guild_or_zero")]
+    pub guild_id: Option<GuildId>,
 }
 
 /// A file attached to a message: stored by this node, or hosted elsewhere.
@@ -64,14 +65,30 @@ pub struct StickerItem {
     pub format_type: u8,
 }
 
+/// A guild as stored: 0 stands for none.
+mod guild_or_zero {
+    use super::GuildId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(guild_id: &Option<GuildId>, serializer: S) -> Result<S::Ok, S::Error> {
+        guild_id.unwrap_or(GuildId::new(0)).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GuildId>, D::Error> {
+        let guild_id = GuildId::deserialize(deserializer)?;
+        Ok(Some(guild_id).filter(|guild_id| guild_id.get() != 0))
+    }
+}
+
 /// A message as stored. Its reactions are stored separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Strictly increasing within a channel.
     pub id: MessageId,
     pub channel_id: ChannelId,
-    /// 0 for a direct message.
-    pub guild_id: GuildId,
+    /// None: in a direct message. Stored as 0 then.
+    #[serde(with = "guild_or_zero")]
+    pub guild_id: Option<GuildId>,
     /// The author's account as it was when the message was sent.
     pub author: Arc<User>,
     /// At most 2000 characters.
@@ -142,11 +159,11 @@ impl Message {
 
     /// An empty message.
     #[must_use]
-    pub fn new(id: MessageId, channel_id: ChannelId, guild_id: GuildId, author: Arc<User>) -> Self {
+    pub fn new(id: MessageId, channel_id: ChannelId, guild_id: impl Into<Option<GuildId>>, author: Arc<User>) -> Self {
         Self {
             id,
             channel_id,
-            guild_id,
+            guild_id: guild_id.into(),
             author,
             content: String::new(),
             edited_timestamp: None,
@@ -178,7 +195,7 @@ impl Message {
     /// Was sent in a direct message.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.guild_id.get() == 0
+        self.guild_id.is_none()
     }
 
     /// Has neither content nor attachments, embeds or stickers.

@@ -33,6 +33,7 @@ enum Own {
 pub(crate) struct Kind(usize);
 
 impl Kind {
+    pub(crate) const FORGET_RELAYS: Self = Self(Own::ForgetRelays as usize);
     pub(crate) const TIMER: Self = Self(Own::Timer as usize);
     pub(crate) const BEGIN_COMMIT: Self = Self(Own::BeginCommit as usize);
     pub(crate) const UNLOAD: Self = Self(Own::Unload as usize);
@@ -48,7 +49,6 @@ impl Kind {
             Input::Create(..) => Self(Own::Create as usize),
             Input::Reset { .. } => Self(Own::ResetRelay as usize),
             Input::Release => Self(Own::Release as usize),
-            Input::ForgetRelays(_) => Self(Own::ForgetRelays as usize),
             Input::Handoff(_) => Self(Own::Handoff as usize),
             Input::Relay(message) => Self(relays + ToGuildKind::from(message) as usize),
             Input::Command(ask) => Self(relays + ToGuildKind::VARIANTS.len() + ask.command.kind()),

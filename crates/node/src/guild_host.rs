@@ -369,7 +369,7 @@ impl GuildHost {
                     self.refuse(cx, answer, Refusal::Unavailable);
                 }
                 Input::Relay(_) | Input::Reset { .. } => cx.done_inputs.push(self.guild_id),
-                Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {}
+                Input::Release | Input::Handoff(_) => {}
             }
         }
         self.is_released = true;
@@ -531,7 +531,7 @@ fn is_of_node(input: &Input, node: u8) -> bool {
     match input {
         Input::Relay(message) => message.relay().partition.node() == node,
         Input::Reset { relay, .. } => relay.partition.node() == node,
-        Input::Command(_) | Input::Create(..) | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => false,
+        Input::Command(_) | Input::Create(..) | Input::Release | Input::Handoff(_) => false,
     }
 }
 

@@ -401,14 +401,11 @@ impl Node {
         }
     }
 
-    /// Makes a guild, durably. With id 0 it gets a new one. Repeating a request with the same id and owner is no error.
+    /// Makes a guild, durably. A repeated call with the same id and owner is no error.
     ///
     /// # Errors
     /// `MissingAccess` when there is a guild with this id and another owner; `Unavailable` as for `command`.
-    pub async fn create_guild(&self, mut new: NewGuild) -> Result<GuildId, Refusal> {
-        if new.guild.id.get() == 0 {
-            new.guild.id = self.next_id().await.map_err(|_| Refusal::Unavailable)?;
-        }
+    pub async fn create_guild(&self, new: NewGuild) -> Result<GuildId, Refusal> {
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
         let created = self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver);

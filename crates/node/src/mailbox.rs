@@ -59,7 +59,12 @@ pub(crate) enum Input {
     Release,
     /// A step of the guild's hand-off. Needs no permit.
     Handoff(HandoffStep),
-    /// For all guilds of the worker: forget the relays of this node, with their sessions. Needs no permit.
+}
+
+/// Input of a worker.
+pub(crate) enum WorkerInput {
+    OfGuild(GuildId, Input),
+    /// All guilds forget the relays of this node, with their sessions. Needs no permit.
     ForgetRelays(u8),
 }
 
@@ -71,7 +76,7 @@ pub(crate) struct Mailbox {
 
 #[derive(Default)]
 struct State {
-    inputs: VecDeque<(GuildId, Input)>,
+    inputs: VecDeque<WorkerInput>,
     reports: Vec<Report>,
     looks: Vec<InspectFn>,
     /// Arrival of the first input or report.
@@ -88,7 +93,7 @@ struct State {
 /// Result of `take`.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) inputs: VecDeque<(GuildId, Input)>,
+    pub(crate) inputs: VecDeque<WorkerInput>,
     pub(crate) reports: Vec<Report>,
     pub(crate) looks: Vec<InspectFn>,
     /// Arrival of the first input or report; none if there are none.
@@ -123,30 +128,30 @@ impl Mailbox {
         state.taken.insert(guild_id, taken + 1);
         state.taken_count += 1;
         state.oldest_since.get_or_insert_with(Instant::now);
-        state.inputs.push_back((guild_id, input));
+        state.inputs.push_back(WorkerInput::OfGuild(guild_id, input));
         self.wake(state);
         Ok(())
     }
 
     /// The worker drops a guild from memory, after the inputs that have arrived.
     pub(crate) fn release_guild(&self, guild_id: GuildId) {
-        self.push_control(guild_id, Input::Release);
+        self.push_control(WorkerInput::OfGuild(guild_id, Input::Release));
     }
 
     /// The worker's guilds forget the relays of a node, after the inputs that have arrived.
     pub(crate) fn forget_relays(&self, node: u8) {
-        self.push_control(GuildId::new(0), Input::ForgetRelays(node));
+        self.push_control(WorkerInput::ForgetRelays(node));
     }
 
     /// The worker takes a step of a guild's hand-off, after the inputs that have arrived.
     pub(crate) fn hand_over(&self, guild_id: GuildId, step: HandoffStep) {
-        self.push_control(guild_id, Input::Handoff(step));
+        self.push_control(WorkerInput::OfGuild(guild_id, Input::Handoff(step)));
     }
 
-    fn push_control(&self, guild_id: GuildId, control: Input) {
+    fn push_control(&self, control: WorkerInput) {
         let mut state = self.lock();
         if !state.closed {
-            state.inputs.push_back((guild_id, control));
+            state.inputs.push_back(control);
             self.wake(state);
         }
     }

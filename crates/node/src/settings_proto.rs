@@ -11,8 +11,8 @@
 
 use crate::Node;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, Published, ReplicaUpdate};
-use guildhall_model::{GuildId, UserId};
+use guildhall_guild_protocol::{BackendEvent, Event, Published, ReplicaUpdate};
+use guildhall_model::UserId;
 use guildhall_store::StoreError;
 use serde_json::json;
 use std::sync::Arc;
@@ -121,8 +121,7 @@ impl Node {
         });
         match event {
             Ok(event) => {
-                let rule = AudienceRule::Users([user_id].into());
-                let event = Event::of_backend(GuildId::new(0), rule, Arc::new(event));
+                let event = Event::of_backend_to_users([user_id].into(), Arc::new(event));
                 let published = Published { event, replica_update: ReplicaUpdate::None };
                 self.inner.relays.publish_to_users(&Arc::new(published), None);
             }

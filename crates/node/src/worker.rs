@@ -16,7 +16,7 @@ use crate::{
     ids::Origins,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
-    mailbox::{Batch, Input, Mailbox},
+    mailbox::{Batch, Input, Mailbox, WorkerInput},
 };
 use guildhall_accounting::LoopAccount;
 use guildhall_model::{GuildId, SnowflakeGenerator};
@@ -119,7 +119,14 @@ impl Worker {
             let kind = Kind::of_report(&end);
             self.with_host(guilds, guild_id, Make::No, (kind, &mut timer), |host, cx| host.handle_report(cx, end));
         }
-        for (guild_id, input) in batch.inputs {
+        for input in batch.inputs {
+            let (guild_id, input) = match input {
+                WorkerInput::OfGuild(guild_id, input) => (guild_id, input),
+                WorkerInput::ForgetRelays(node) => {
+                    self.forget_relays(guilds, node, Kind::FORGET_RELAYS, &mut timer);
+                    continue;
+                }
+            };
             let kind = Kind::of_input(&input);
             match input {
                 Input::Release => {
@@ -127,7 +134,6 @@ impl Worker {
                     self.relays.released(guild_id);
                 }
                 Input::Handoff(step) => self.hand_over(guilds, guild_id, step, kind, &mut timer),
-                Input::ForgetRelays(node) => self.forget_relays(guilds, node, kind, &mut timer),
                 // Otherwise a host would claim the guild from its new owner. A sender that is dropped answers
                 // `Unavailable`.
                 input if self.relays.is_releasing(guild_id) => {

@@ -86,7 +86,7 @@ impl Core {
     ) {
         let Some(session) = self.sessions.get(key) else { return };
         let dispatch = Dispatch::local(session.encoding, name, body, Some(visibility));
-        self.push(turn, key.slot, &dispatch, Redaction::NONE);
+        self.push(turn, key.slot, &dispatch, Redaction::None);
     }
 }
 
@@ -229,7 +229,7 @@ impl Partition {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let Some(event) = entry.relay.thread_list(user_id, turn.now.unix) else { return };
-        core.push(turn, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE);
+        core.push(turn, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::None);
     }
 
     /// Sends whole channels for those that the client has obfuscated and that the account can view now.

@@ -164,7 +164,7 @@ impl Partition {
         for kept in &over.dispatches {
             let bytes = kept.body.len();
             of_table.push(Dispatch::restore(kept).map(|dispatch| {
-                let offset = log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING);
+                let offset = log.push(now.instant, &dispatch, Redaction::None, bytes, &FORGET_NOTHING);
                 (offset, Size::of(&dispatch, bytes))
             }));
         }
@@ -178,7 +178,7 @@ impl Partition {
             let mut session = Session::restore(key, kept, user.clone(), now.instant);
             let is_whole = kept.places().all(|place| match place {
                 None => {
-                    session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
+                    session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);
                     true
                 }
                 Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(offset, size)| {
@@ -318,7 +318,7 @@ impl Core {
         let encoding = session.encoding;
         if session.gets_guild_events() {
             for guild_id in lost {
-                self.push(turn, key.slot, &guild_delete(encoding, guild_id, GuildLoss::Outage), Redaction::NONE);
+                self.push(turn, key.slot, &guild_delete(encoding, guild_id, GuildLoss::Outage), Redaction::None);
             }
         }
     }

@@ -233,7 +233,7 @@ impl Partition {
         match session.kind() {
             AccountKind::Bot => {
                 let ready = bot_ready(session, &self.core.config.resume_gateway_url);
-                self.core.push(turn, key.slot, &ready, Redaction::NONE);
+                self.core.push(turn, key.slot, &ready, Redaction::None);
             }
             AccountKind::User => {
                 // Read after the session exists: it receives every later event, so nothing is missed in between.
@@ -248,7 +248,7 @@ impl Partition {
                 // Places for READY: events until then follow it.
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {
-                    session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
+                    session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);
                 }
                 if has_directs {
                     let user_id = session.user.id;
@@ -431,7 +431,7 @@ impl Partition {
                     rest.map(|event| Dispatch::direct(&Arc::from(event)))
                 }
             };
-            let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
+            let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::None).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.tombstone.clone()), bytes);
             self.core.counters.replay_suppressed_total += 1;
         }

@@ -384,7 +384,7 @@ impl Core {
             if request.query == MemberQuery::All {
                 if let Err(retry_after_ms) = session.admit_whole_list(turn.now.instant, guild_id) {
                     let dispatch = rate_limited(session.encoding, guild_id, request.nonce.as_deref(), retry_after_ms);
-                    self.push(turn, session_key.slot, &dispatch, Redaction::NONE);
+                    self.push(turn, session_key.slot, &dispatch, Redaction::None);
                     continue;
                 }
                 if is_bot && !session.intents.contains(Intents::GUILD_MEMBERS) {

@@ -457,7 +457,7 @@ impl Core {
             dispatches.extend(form.map(|(dispatch, redaction)| dispatch.snapshot(reader.encoding, redaction, hidden)));
         }
         let snapshot =
-            |dispatch: Rc<Dispatch>| dispatch.snapshot(reader.encoding, Redaction::NONE, HiddenChannels::Listed);
+            |dispatch: Rc<Dispatch>| dispatch.snapshot(reader.encoding, Redaction::None, HiddenChannels::Listed);
         let inside = mirror.kept.guilds.iter().filter(|guild| guild.is_inside);
         dispatches.extend(inside.map(|guild| snapshot(guild_delete(reader.encoding, guild.id, GuildLoss::Outage))));
         dispatches

@@ -79,8 +79,8 @@ impl Core {
     pub fn append(&mut self, key: SlotKey, dispatch: Rc<Dispatch>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counters.dispatches_total += 1;
-        let bytes = dispatch.frame(session.encoding, Redaction::NONE).body().len();
-        session.dispatch(dispatch, Redaction::NONE, bytes);
+        let bytes = dispatch.frame(session.encoding, Redaction::None).body().len();
+        session.dispatch(dispatch, Redaction::None, bytes);
     }
 
     /// A session was given a dispatch under `seq`. Comes from the relay's fan-out; goes on to the socket.
@@ -459,6 +459,6 @@ fn push_next_chunk(session: &mut Session) {
     if is_last {
         session.profile.member_requests.pop_front();
     }
-    let bytes = dispatch.frame(encoding, Redaction::NONE).body().len();
-    session.dispatch(dispatch, Redaction::NONE, bytes);
+    let bytes = dispatch.frame(encoding, Redaction::None).body().len();
+    session.dispatch(dispatch, Redaction::None, bytes);
 }

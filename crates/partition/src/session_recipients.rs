@@ -262,7 +262,7 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
             self.gathered(key, guild_id, Some((replica.clone(), view.clone())));
         } else if session.gets_guild_events() && !is_restored {
             let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
-            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
+            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::None);
         }
         Some(subscriber)
     }
@@ -314,9 +314,9 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
         // The session may have been removed from the guild since its request.
-        if self.is_in(session, event.guild_id) {
+        if event.guild_id.is_some_and(|guild_id| self.is_in(session, guild_id)) {
             let dispatch = Dispatch::direct(event);
-            let body_bytes = self.core.push(&mut self.turn, session.slot, &dispatch, Redaction::NONE);
+            let body_bytes = self.core.push(&mut self.turn, session.slot, &dispatch, Redaction::None);
             self.tally.count(body_bytes);
         }
     }
@@ -383,7 +383,7 @@ impl<L: Transport> SessionRecipients<'_, L> {
         let Some(session) = self.core.sessions.get(key) else { return };
         if session.gets_guild_events() {
             let dispatch = guild_delete(session.encoding, guild_id, loss);
-            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
+            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::None);
         }
     }
 }

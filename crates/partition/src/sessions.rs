@@ -154,11 +154,11 @@ impl Partition {
             session.user = user.clone();
             if session.is_first_shard() {
                 let (dispatch, encoding) = (user_update(session.encoding, user), session.encoding);
-                let mark = || mark_of(&dispatch.frame(encoding, Redaction::NONE));
+                let mark = || mark_of(&dispatch.frame(encoding, Redaction::None));
                 if self.core.moves.is_known(turn.now.instant, key, mark) {
                     continue;
                 }
-                self.core.push_news(turn, key, (&dispatch, Redaction::NONE), mark);
+                self.core.push_news(turn, key, (&dispatch, Redaction::None), mark);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Reader {
         }
         let lacks_content = self.is_bot && SubscriptionMask::bot(self.intents).lacks_content();
         let readers = event.content_readers.as_ref().filter(|_| lacks_content);
-        Some(readers.map_or(Redaction::NONE, |readers| Redaction::for_user(readers, self.user_id)))
+        Some(readers.map_or(Redaction::None, |readers| Redaction::for_user(readers, self.user_id)))
     }
 }
 
@@ -321,7 +321,7 @@ impl Core {
                 let redaction = reader.form_of(published)?;
                 Some((self.dispatch(published, visibility_of_direct(&published.event)), redaction))
             }
-            News::User(user) => reader.is_first_shard.then(|| (user_update(reader.encoding, user), Redaction::NONE)),
+            News::User(user) => reader.is_first_shard.then(|| (user_update(reader.encoding, user), Redaction::None)),
         }
     }
 

@@ -563,7 +563,7 @@ impl Matchers {
             return false;
         }
         let class = visibility_class(event);
-        let narrowed = self.narrowed.get(&event.guild_id);
+        let narrowed = event.guild_id.and_then(|guild_id| self.narrowed.get(&guild_id));
         narrowed.is_some_and(|narrowed| class == SEVERAL_CHANNELS || narrowed.contains(&ChannelId::new(class)))
     }
 
@@ -760,10 +760,12 @@ impl Matchers {
 /// The domain of an event's body, and the earlier bodies that its recipients probably have. None: it has
 /// no shared state.
 fn scope_of(event: &Event, visibility: Visibility) -> Option<Scope> {
-    let guild = event.guild_id.get();
+    let guild = event.guild_id.map(GuildId::get);
     let domain = match visibility {
-        Visibility::Public(clearance) => Domain::Public { guild, view: clearance as u8 },
-        Visibility::Restricted { key, clearance } => Domain::Restricted { guild, channel: key, view: clearance as u8 },
+        Visibility::Public(clearance) => Domain::Public { guild: guild?, view: clearance as u8 },
+        Visibility::Restricted { key, clearance } => {
+            Domain::Restricted { guild: guild?, channel: key, view: clearance as u8 }
+        }
         Visibility::Direct(channel_id) => Domain::Direct { channel: channel_id.get() },
         Visibility::Alone => return None,
     };

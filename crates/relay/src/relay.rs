@@ -271,7 +271,7 @@ impl Relay {
             let reader = Reader { view, form: before.passive_form(), version, own };
             if let Some(published) = state.passive_update(self.guild_id, reader) {
                 let visibility = state.visibility_of_passive(&published, reader);
-                recipients.begin(&published, visibility).deliver_alone(slot, Redaction::NONE);
+                recipients.begin(&published, visibility).deliver_alone(slot, Redaction::None);
             }
         }
         // A session that stays passive still waits for its update.
@@ -616,7 +616,7 @@ impl<G: GroupDelivering> GroupDelivering for CountedGroup<'_, G> {
 fn deliver_lists(deliveries: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
     for (published, slots) in deliveries {
         let mut delivering = recipients.begin(&published, audience.visibility(&published.event));
-        slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::NONE));
+        slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::None));
     }
 }
 
@@ -677,7 +677,7 @@ impl State {
                 continue;
             }
             let Some(event) = self.view_change_event(guild_id, channel_id, is_gained) else { continue };
-            let form = if is_gained { Redaction::NONE } else { Redaction::CHANNEL };
+            let form = if is_gained { Redaction::None } else { Redaction::Channel };
             let visibility = match is_gained {
                 true => self.audience.visibility(&event),
                 // The event may contain the category of the channel.
@@ -732,7 +732,7 @@ impl State {
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
                 let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
                 let mut delivering = recipients.begin(&published, Visibility::Alone);
-                slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::NONE));
+                slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::None));
             }
         }
     }
@@ -770,7 +770,7 @@ impl State {
                 && listeners.iter().any(|listener| is_common(&listener))
             {
                 let mut delivering = recipients.begin(update, *visibility);
-                let mut group = delivering.group(log, Redaction::NONE);
+                let mut group = delivering.group(log, Redaction::None);
                 listeners.iter().filter(is_common).for_each(|listener| group.deliver(listener.slot));
             }
             let others = listeners.iter().filter(|listener| !is_common(listener));
@@ -780,7 +780,7 @@ impl State {
             for readers in stragglers.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
                 let Some((update, visibility)) = update(readers[0].version, readers[0].own) else { continue };
                 let mut delivering = recipients.begin(update, *visibility);
-                readers.iter().for_each(|reader| delivering.deliver_alone(reader.slot, Redaction::NONE));
+                readers.iter().for_each(|reader| delivering.deliver_alone(reader.slot, Redaction::None));
             }
             listeners.iter_mut().for_each(|listener| listener.version = version);
         });

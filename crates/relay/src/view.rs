@@ -35,7 +35,7 @@ pub fn guild_snapshot<'a>(
     let body = |channel: &'a Channel| {
         if !may_view(channel) {
             return match form? {
-                Redaction::CHANNEL => Some(ChannelBody::obfuscated(channel)),
+                Redaction::Channel => Some(ChannelBody::obfuscated(channel)),
                 _ => Some(ChannelBody::from(channel).without_messages()),
             };
         }

@@ -126,7 +126,7 @@ impl Dispatch {
         visibility: Option<ReplayVisibility>,
     ) -> Rc<Self> {
         let dispatch = Self::new(Some(name), Source::Local(visibility.map(Box::new)));
-        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(dispatch_frame(encoding, name, body)));
+        *dispatch.cell(encoding, Redaction::None).borrow_mut() = Some(Box::new(dispatch_frame(encoding, name, body)));
         dispatch
     }
 
@@ -141,7 +141,7 @@ impl Dispatch {
         // Any other name is one that a backend chose.
         let known = EventName::from_wire(name).unwrap_or(EventName::Backend);
         let dispatch = Self::new(Some(known), Source::Restored(visibility.map(Box::new)));
-        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame));
+        *dispatch.cell(encoding, Redaction::None).borrow_mut() = Some(Box::new(frame));
         Some(dispatch)
     }
 
@@ -280,7 +280,7 @@ impl Dispatch {
     /// It was written: a frame that can be made again is dropped.
     pub fn was_written(&self, encoding: Encoding) {
         if self.is_lazy() {
-            *self.cell(encoding, Redaction::NONE).borrow_mut() = None;
+            *self.cell(encoding, Redaction::None).borrow_mut() = None;
         }
     }
 

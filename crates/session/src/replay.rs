@@ -252,7 +252,7 @@ impl ReplayBuffer {
 
     /// Replaces the dispatch with this seq, for example by READY once its guilds have answered, or by a tombstone.
     pub fn replace(&mut self, seq: u64, dispatch: Rc<Dispatch>, bytes: usize) {
-        self.replace_by(seq, dispatch, Redaction::NONE, bytes);
+        self.replace_by(seq, dispatch, Redaction::None, bytes);
     }
 
     /// Replaces the dispatch with this seq by one in another form.
@@ -418,7 +418,7 @@ impl ReplayBuffer {
                 }
                 self.uncount(&piece);
                 let tombstone = if dropped.len() > before { owed } else { tombstone };
-                let source = Source::Own(tombstone.clone(), Redaction::NONE);
+                let source = Source::Own(tombstone.clone(), Redaction::None);
                 piece = Piece { source, offset: 0, seq: piece.seq, bytes: 0, events: 0 };
             }
             match kept.back_mut().filter(|before| before.is_empty_tombstone() && piece.is_empty_tombstone()) {
@@ -461,7 +461,7 @@ impl ReplayBuffer {
             if of_list.is_some_and(|guild_id| owed.contains(&Owed::Lists(guild_id))) {
                 let piece = self.pieces[index].clone();
                 self.uncount(&piece);
-                let source = Source::Own(tombstone.clone(), Redaction::NONE);
+                let source = Source::Own(tombstone.clone(), Redaction::None);
                 self.pieces[index] = Piece { source, bytes: 0, ..piece };
             }
         }
@@ -542,7 +542,7 @@ impl Piece {
     /// Guild of a member list change; none for other dispatches.
     fn list_of(&self) -> Option<GuildId> {
         let Source::Own(dispatch, _) = &self.source else { return None };
-        if dispatch.retention() == Retention::List { Some(dispatch.event()?.guild_id) } else { None }
+        if dispatch.retention() == Retention::List { dispatch.event()?.guild_id } else { None }
     }
 
     /// Whether all its dispatches satisfy `is_so`. Ignores those that its log dropped.
@@ -596,7 +596,7 @@ mod tests {
     fn filled(count: u64) -> ReplayBuffer {
         let mut buffer = ReplayBuffer::default();
         for seq in 1..=count {
-            assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::NONE, 10), seq);
+            assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::None, 10), seq);
         }
         buffer
     }
@@ -617,7 +617,7 @@ mod tests {
         );
         buffer.trim(99);
         assert_eq!((buffer.first_seq(), buffer.last_seq(), buffer.bytes()), (11, 10, 0));
-        assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::NONE, 1), 11);
+        assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::None, 1), 11);
     }
 
     #[test]
@@ -656,7 +656,7 @@ mod tests {
                     0..=6 => {
                         let which = rng.below(2) as usize;
                         let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
-                        let offset = logs[which].push(Instant(0), &dispatch, Redaction::NONE, bytes, &LIMITS);
+                        let offset = logs[which].push(Instant(0), &dispatch, Redaction::None, bytes, &LIMITS);
                         // The log also holds dispatches of other sessions.
                         if rng.chance(0.8) {
                             last_seq += 1;
@@ -667,7 +667,7 @@ mod tests {
                     7 => {
                         let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
                         last_seq += 1;
-                        assert_eq!(buffer.push(dispatch.clone(), Redaction::NONE, bytes), last_seq);
+                        assert_eq!(buffer.push(dispatch.clone(), Redaction::None, bytes), last_seq);
                         model.push_back((dispatch, bytes, None));
                     }
                     8 => {
@@ -745,10 +745,10 @@ mod tests {
                 lasting += usize::from(is_lasting);
                 let bytes = rng.below(200) as usize;
                 if rng.chance(0.5) {
-                    buffer.push(dispatch.clone(), Redaction::NONE, bytes);
+                    buffer.push(dispatch.clone(), Redaction::None, bytes);
                 } else {
                     let log = &logs[rng.below(2) as usize];
-                    let offset = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                    let offset = log.push(Instant(n), &dispatch, Redaction::None, bytes, &limits);
                     buffer.push_shared(log, offset, Size::of(&dispatch, bytes));
                 }
                 sent.push(dispatch);
@@ -788,7 +788,7 @@ mod tests {
         let (tombstone, owed) = (Dispatch::tombstone(), Dispatch::owed());
         let mut buffer = ReplayBuffer::default();
         for user in 1..=40 {
-            buffer.push(in_voice(user), Redaction::NONE, 50);
+            buffer.push(in_voice(user), Redaction::None, 50);
         }
         buffer.make_room(&Share { pieces_max: 20, bytes_max: 1 << 20 }, u64::MAX, (&tombstone, &owed));
         let dropped = |from: u64, to: u64| (from..=to).map(|n| Owed::Voice(GuildId::new(9), UserId::new(n))).collect();
@@ -806,7 +806,7 @@ mod tests {
         let share = Share { pieces_max: 10, bytes_max: 1_000 };
         let mut buffer = ReplayBuffer::default();
         for _ in 0..100 {
-            buffer.push(fleeting(&mut rng, 1_000), Redaction::NONE, 50);
+            buffer.push(fleeting(&mut rng, 1_000), Redaction::None, 50);
             if buffer.needs_room(&share) {
                 buffer.make_room(&share, 50, (&tombstone, &owed));
             }

@@ -80,7 +80,7 @@ pub enum Owed {
 impl Owed {
     /// Key of the state that a dispatch carries; none for other kinds.
     pub(crate) fn of(dispatch: &Dispatch) -> Option<Self> {
-        let guild_id = dispatch.event()?.guild_id;
+        let guild_id = dispatch.event()?.guild_id?;
         match dispatch.retention() {
             Retention::Presence(user_id) => Some(Self::Presence(guild_id, user_id)),
             Retention::Voice(user_id) => Some(Self::Voice(guild_id, user_id)),
@@ -382,7 +382,7 @@ impl Entries {
             offset: offset as u32,
             share_bytes: 0,
             at: 0,
-            redaction: Redaction::NONE,
+            redaction: Redaction::None,
         })
     }
 
@@ -468,7 +468,7 @@ pub(crate) mod tests {
             LogLimits { events_max: 4, bytes_max: 1_000, age_ms_max: 100, share_events_max: 4, share_bytes_max: 1_000 };
         for (n, dispatch) in dispatches.iter().enumerate() {
             for _ in 0..2 {
-                assert_eq!(log.push(Instant(0), dispatch, Redaction::NONE, 10 * n, &limits), n as u64, "once each");
+                assert_eq!(log.push(Instant(0), dispatch, Redaction::None, 10 * n, &limits), n as u64, "once each");
             }
         }
         assert_eq!(log.first(), 6);
@@ -478,15 +478,15 @@ pub(crate) mod tests {
         assert_eq!((bytes(6, 10), bytes(7, 9), bytes(0, 10)), (300, 150, 300));
         assert_eq!((log.size_between(7, 9).events, log.size_between(0, 10).events), (2, 4));
         let tight = LogLimits { bytes_max: 150, ..limits };
-        assert_eq!(log.push(Instant(0), &Dispatch::tombstone(), Redaction::NONE, 100, &tight), 10);
+        assert_eq!(log.push(Instant(0), &Dispatch::tombstone(), Redaction::None, 100, &tight), 10);
         assert_eq!(log.first(), 10, "90 and 100 are more than 150");
-        assert_eq!(log.push(Instant(50), &dispatches[1], Redaction::NONE, 1, &limits), 11);
+        assert_eq!(log.push(Instant(50), &dispatches[1], Redaction::None, 1, &limits), 11);
         log.forget_old(Instant(101), &limits);
         assert_eq!(log.first(), 11);
         log.forget_old(Instant(151), &limits);
         assert_eq!((log.first(), log.get(11).is_none()), (12, true));
         log.clear();
-        assert_eq!((log.first(), log.push(Instant(0), &dispatches[0], Redaction::NONE, 1, &limits)), (12, 12));
+        assert_eq!((log.first(), log.push(Instant(0), &dispatches[0], Redaction::None, 1, &limits)), (12, 12));
         assert_eq!((log.full_offset(12), log.full_offset(7), log.full_offset(99)), (12, 7, 99));
     }
 
@@ -518,7 +518,7 @@ pub(crate) mod tests {
                     before.supersede();
                 }
                 let bytes = rng.below(600) as usize;
-                let offset = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                let offset = log.push(Instant(n), &dispatch, Redaction::None, bytes, &limits);
                 assert_eq!(offset, pushed.len() as u64, "O2");
                 pushed.push(dispatch);
                 assert!(
@@ -557,7 +557,7 @@ pub(crate) mod tests {
             share_bytes_max: 1 << 17,
         };
         for n in 1..=2_000 {
-            log.push(Instant(0), &in_voice(n), Redaction::NONE, 10, &limits);
+            log.push(Instant(0), &in_voice(n), Redaction::None, 10, &limits);
         }
         let mut owed = 0;
         log.owed_between(0, 2_000, |_| owed += 1);

@@ -91,7 +91,7 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let hidden = if redaction == Redaction::NONE { hidden } else { HiddenChannels::Listed };
+        let hidden = if redaction == Redaction::None { hidden } else { HiddenChannels::Listed };
         let visibility = self.replayed().map(|of| of.to_rule(hidden));
         DispatchSnapshot { name, is_etf: encoding == Encoding::Etf, body, visibility }
     }

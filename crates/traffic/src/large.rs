@@ -117,5 +117,5 @@ pub(crate) fn chunk(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Ve
     };
     let mut request = MemberRequest { guild_id: guild.id(), answer, chunk_index: 0, after: UserId::new(0) };
     let (dispatch, _) = next_chunk(Intents::GUILD_PRESENCES, AccountKind::User, encoding, &mut request);
-    dispatch.frame(encoding, Redaction::NONE).body().to_vec()
+    dispatch.frame(encoding, Redaction::None).body().to_vec()
 }

@@ -7,7 +7,7 @@
 use crate::{chat::Chat, people::Zipf, population::Population, talk};
 use guildhall_guild_protocol::{Event as RelayEvent, MessageEvent, Payload, ReactionEvent};
 use guildhall_model::{
-    ChannelId, ChannelType, EventName, GuildId, Member, Message, Nonce, ReactionEmoji, SnowflakeGenerator, User, UserId,
+    ChannelId, ChannelType, EventName, Member, Message, Nonce, ReactionEmoji, SnowflakeGenerator, User, UserId,
 };
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
@@ -139,7 +139,7 @@ impl Node {
                 let mut message = Message {
                     content: talk::written(rng, line, &[]),
                     nonce: Some(Nonce::Text(nonce.to_string())),
-                    ..Message::new(ids.next(now), direct.channel, GuildId::new(0), by.clone())
+                    ..Message::new(ids.next(now), direct.channel, None, by.clone())
                 };
                 let payload = message_event(&message);
                 message.nonce = None;

@@ -379,7 +379,7 @@ impl Traffic {
         let channel = event.direct_channel();
         let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
             let mut body = Vec::new();
-            event.render(encoding, Redaction::NONE, &mut body);
+            event.render(encoding, Redaction::None, &mut body);
             Bytes::from(body)
         });
         let place = Place { channel, is_hidden: true, user: Some(by) };
@@ -433,7 +433,7 @@ impl Traffic {
             message_reference: answers.as_ref().map(|posted| MessageReference {
                 message_id: posted.message.id,
                 channel_id,
-                guild_id,
+                guild_id: Some(guild_id),
             }),
             ..Message::new(ids.next(now), channel_id, guild_id, member.user.clone())
         });
@@ -715,7 +715,7 @@ impl Traffic {
             });
             (json, etf)
         };
-        self.push(Some(guild), name, to, place, rendered(Redaction::NONE));
+        self.push(Some(guild), name, to, place, rendered(Redaction::None));
         let Some(node) = &self.node else { return };
         let Some(readers) = &event.content_readers else { return };
         let has_strangers = node.population.has_strangers(node.numbers[guild]);

@@ -185,7 +185,7 @@ pub fn events() -> Vec<Event> {
 fn w3_events_cross() {
     let redactions = |event: &Event| {
         let strangers = event.content_readers.as_ref().map(Redaction::for_strangers);
-        [Some(Redaction::NONE), Some(Redaction::CHANNEL), Some(Redaction::CHANNEL_UNREAD), strangers]
+        [Some(Redaction::None), Some(Redaction::Channel), Some(Redaction::ChannelUnread), strangers]
     };
     let mut redacted_twice = 0;
     for event in events() {

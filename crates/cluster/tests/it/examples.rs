@@ -296,7 +296,7 @@ pub fn message(n: u64) -> Arc<Message> {
     Arc::new(Message {
         id: id(n),
         channel_id: id(100),
-        guild_id: id(1),
+        guild_id: Some(id(1)),
         author: user(7),
         content: "hello <@8> \u{0} 🔥".to_owned(),
         edited_timestamp: Some(at(9)),
@@ -312,7 +312,7 @@ pub fn message(n: u64) -> Arc<Message> {
         pinned: true,
         kind: Message::KIND_REPLY,
         flags: 1 << 2,
-        message_reference: Some(MessageReference { message_id: id(4_999), channel_id: id(100), guild_id: id(1) }),
+        message_reference: Some(MessageReference { message_id: id(4_999), channel_id: id(100), guild_id: Some(id(1)) }),
         webhook_id: Some(id(31)),
     })
 }

@@ -253,7 +253,11 @@ impl Guild {
         let (id, guild_id) = (self.next_id(now), self.structure.id());
         match began_from {
             Some(starter) => {
-                let reference = MessageReference { message_id: starter.id, channel_id: parent.channel.id, guild_id };
+                let reference = MessageReference {
+                    message_id: starter.id,
+                    channel_id: parent.channel.id,
+                    guild_id: Some(guild_id),
+                };
                 let message = Message {
                     kind: Message::KIND_THREAD_STARTER,
                     message_reference: Some(reference),
@@ -264,7 +268,8 @@ impl Guild {
                 self.commit_message(now, &context, message, sending);
             }
             None => {
-                let reference = MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id };
+                let reference =
+                    MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id: Some(guild_id) };
                 let message = Message {
                     kind: Message::KIND_THREAD_CREATED,
                     content: thread.name.clone(),

@@ -66,7 +66,7 @@ impl Walk {
             assert!(event.is_direct() && !to.is_empty() && to.is_sorted(), "{event:?}");
             assert!(event.content_readers.is_none(), "nothing is withheld");
             let mut body = Vec::new();
-            event.render(Encoding::Json, Redaction::NONE, &mut body);
+            event.render(Encoding::Json, Redaction::None, &mut body);
             let body = String::from_utf8(body).unwrap();
             assert!(!body.contains("guild_id") && !body.contains("\"member\""), "I2: {body}");
             match (event.name, &event.payload) {

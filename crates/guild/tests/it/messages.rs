@@ -280,7 +280,7 @@ fn replies() {
     };
     let message = &reply.message;
     assert_eq!(message.kind, Message::KIND_REPLY);
-    let reference = MessageReference { message_id: question, channel_id: channel, guild_id: GUILD };
+    let reference = MessageReference { message_id: question, channel_id: channel, guild_id: Some(GUILD) };
     assert_eq!(message.message_reference, Some(reference));
     assert_eq!(message.mentions.iter().map(|user| user.id).collect::<Vec<_>>(), [ANA]);
     assert_eq!(reply.referenced.flatten().map(|message| message.id), Some(question));

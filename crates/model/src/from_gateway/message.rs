@@ -112,7 +112,7 @@ impl From<&MessageReference> for ReferenceBody {
             kind: 0,
             message_id: (reference.message_id.get() != 0).then_some(reference.message_id),
             channel_id: reference.channel_id,
-            guild_id: (reference.guild_id.get() != 0).then_some(reference.guild_id),
+            guild_id: reference.guild_id,
         }
     }
 }

@@ -441,7 +441,7 @@ impl Membership {
             Input::Relay(message) => Some(GuildInput::Relay(message)),
             Input::Reset { relay, epoch } => Some(GuildInput::Reset { relay, epoch }),
             Input::Command(_) | Input::Create(..) => self.request_of(input),
-            Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => None,
+            Input::Release | Input::Handoff(_) => None,
         });
         let inputs: Vec<GuildInput> = inputs.collect();
         self.with(|machine, now| machine.gave_up(now, guild_id, inputs));

@@ -745,9 +745,7 @@ impl Membership {
                 self.push_request(mailbox, guild_id, input);
                 Ok(())
             }
-            Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {
-                mailbox.try_push(guild_id, input)
-            }
+            Input::Reset { .. } | Input::Release | Input::Handoff(_) => mailbox.try_push(guild_id, input),
         }
     }
 
@@ -768,7 +766,7 @@ impl Membership {
             Input::Create(create, answer) => {
                 Some(GuildInput::Create { request: self.new_request(answer), creation: create.into() })
             }
-            Input::Relay(_) | Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => None,
+            Input::Relay(_) | Input::Reset { .. } | Input::Release | Input::Handoff(_) => None,
         }
     }
 

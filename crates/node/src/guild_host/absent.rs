@@ -126,7 +126,7 @@ impl GuildHost {
                 cx.done_inputs.push(self.guild_id);
             }
             // The worker handles them.
-            Input::Release | Input::ForgetRelays(_) | Input::Handoff(_) => {}
+            Input::Release | Input::Handoff(_) => {}
         }
         Ok(())
     }

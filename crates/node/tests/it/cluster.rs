@@ -465,8 +465,8 @@ async fn every_node_reports_once_how_many_sessions_of_accounts_an_event_reached(
     let site = Site::new(3).await;
     let (place, counts) = (site.place(0), Arc::new(Counts::default()));
     let open = place.membership.open_receipt(counts.clone());
-    let to = AudienceRule::Users([OWNER, UserId::new(7), UserId::new(8)].into());
-    let event = Event::of_backend(GuildId::new(0), to, backend_event(open.receipt()));
+    let to = [OWNER, UserId::new(7), UserId::new(8)];
+    let event = Event::of_backend_to_users(to.into(), backend_event(open.receipt()));
     let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
     assert_eq!(place.membership.send_to_all(&PeerMessage::Users(published)), 2);
     counts.are(&[3 * PARTITIONS as u64; 2]).await;

@@ -1,6 +1,6 @@
 //! Shutting down: accepted commands are finished, new ones are refused, and the threads end.
 
-use crate::support::{FakeClock, FaultStore, OWNER, Relays, World, bounded, config};
+use crate::support::{FakeClock, FaultStore, Relays, World, bounded, config};
 use guildhall_guild::{Actor, Command, Refusal};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
@@ -94,9 +94,9 @@ async fn the_threads_end_with_the_last_clone() {
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     let node = Node::start(config(), store, clock, Arc::new(Relays::default()));
     let clone = node.clone();
-    bounded(node.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    crate::support::create_guild(&node).await;
     drop(node);
-    bounded(clone.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    crate::support::create_guild(&clone).await;
     assert!(!*ended.borrow());
     drop(clone);
     bounded(ended.wait_for(|ended| *ended)).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_worker_that_panics_outside_of_a_guild_is_a_failure_of_the_node() {
     let clock = Arc::new(Broken::default());
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     let node = Node::start(config(), store, clock.clone(), Arc::new(Relays::default()));
-    bounded(node.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    crate::support::create_guild(&node).await;
     let failed = node.failed();
     clock.1.store(true, Ordering::SeqCst);
     node.poke();

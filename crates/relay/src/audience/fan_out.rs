@@ -243,7 +243,7 @@ impl AudienceIndex {
         }
         let never = event.audience.never_user_account.filter(|_| group.mask.is_user());
         let readers = event.content_readers.as_ref().filter(|_| group.mask.lacks_content());
-        let redaction = readers.map_or(Redaction::NONE, Redaction::for_strangers);
+        let redaction = readers.map_or(Redaction::None, Redaction::for_strangers);
         match (never, readers) {
             (None, None) => deliver_to_listeners(group.listeners.iter(), group.log, redaction, out),
             (Some(never), _) => {
@@ -264,7 +264,7 @@ impl AudienceIndex {
     fn redaction_for(&self, event: &Event, mask: SubscriptionMask, user_id: UserId) -> Redaction {
         match &event.content_readers {
             Some(readers) if mask.lacks_content() => Redaction::for_user(readers, user_id),
-            _ => Redaction::NONE,
+            _ => Redaction::None,
         }
     }
 
@@ -313,11 +313,11 @@ impl AudienceIndex {
             _ => sees,
         };
         if is_known || self.hidden == HiddenChannels::Absent {
-            return is_known.then_some(Redaction::NONE);
+            return is_known.then_some(Redaction::None);
         }
         let has_messages = channel.last_message_id.is_some() || channel.last_pin_timestamp.is_some();
         let form = self.hidden.form(mask.is_obfuscated())?;
-        Some(if form == Redaction::CHANNEL_UNREAD && !has_messages { Redaction::NONE } else { form })
+        Some(if form == Redaction::ChannelUnread && !has_messages { Redaction::None } else { form })
     }
 
     /// Delivers the event of a view change to the sessions with that change.

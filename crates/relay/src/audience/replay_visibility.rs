@@ -147,7 +147,7 @@ impl ReplayVisibility {
     /// channel is only for members who can view it.
     #[must_use]
     pub fn of(event: &Event, hidden: HiddenChannels) -> Self {
-        let guild_id = event.guild_id;
+        let guild_id = event.guild_id.unwrap_or(TO_ACCOUNTS);
         if let Some(channel_id) = event.direct_channel() {
             return Self::Direct { channel_id, has_left: event.group_left().is_some() };
         }
@@ -194,16 +194,14 @@ impl ReplayVisibility {
             | Self::Voice { guild_id, .. }
             | Self::Update { guild_id, .. }
             | Self::Views { guild_id, .. }
-            | Self::Threads { guild_id, .. } => some_guild(*guild_id),
+            | Self::Threads { guild_id, .. } => Some(*guild_id).filter(|guild_id| *guild_id != TO_ACCOUNTS),
             Self::Direct { .. } => None,
         }
     }
 }
 
-/// The guild of an event. Events that are addressed to accounts have guild 0.
-fn some_guild(guild_id: GuildId) -> Option<GuildId> {
-    (guild_id.get() != 0).then_some(guild_id)
-}
+/// Stands for no guild in a rule, which is a stored form.
+const TO_ACCOUNTS: GuildId = GuildId::new(0);
 
 /// A dispatch that is about to be sent again.
 #[derive(Clone, Copy)]
@@ -225,7 +223,7 @@ impl Replayed<'_> {
     #[must_use]
     pub fn guild_id(self) -> Option<GuildId> {
         match self {
-            Self::Event(event) => some_guild(event.guild_id),
+            Self::Event(event) => event.guild_id,
             Self::Rule(rule) => rule.guild_id(),
             Self::Guild { guild_id, .. } => Some(guild_id),
         }

@@ -229,14 +229,14 @@ fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     }
     let mut found = forms(&index, event);
     found.sort_unstable_by_key(|(slot, _)| *slot);
-    assert_eq!(found[1..], [(1, Redaction::NONE), (2, Redaction::NONE)], "only bots without the intent");
+    assert_eq!(found[1..], [(1, Redaction::None), (2, Redaction::None)], "only bots without the intent");
     let mut body = Vec::new();
     event.render(Encoding::Json, found[0].1, &mut body);
     let body: serde_json::Value = serde_json::from_slice(&body).expect("it is JSON");
     let is_withheld = |message: &serde_json::Value| message.get("content").is_some_and(|content| content == "");
     let found = (is_withheld(&body), is_withheld(&body["referenced_message"]));
     let mut whole = Vec::new();
-    event.render(Encoding::Json, Redaction::NONE, &mut whole);
+    event.render(Encoding::Json, Redaction::None, &mut whole);
     assert!(String::from_utf8(whole).expect("text").contains("secret"));
     found
 }

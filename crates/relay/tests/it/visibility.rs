@@ -199,7 +199,7 @@ fn privileged_events_have_domains_of_their_own() {
     ] {
         let visibility = index.visibility(&event);
         assert_eq!(visibility, Visibility::Public(clearance), "{:?}", event.name);
-        assert_eq!(visibility.in_form(&event, Redaction::NONE), visibility);
+        assert_eq!(visibility.in_form(&event, Redaction::None), visibility);
         assert!(visibility.covers(&event, &user) && visibility.covers(&event, &bot(plain.intents() | intent)));
         // A bot without it receives such an event only because it names the bot.
         assert_eq!(visibility.covers(&event, &plain), clearance == Clearance::None, "{:?}", event.name);

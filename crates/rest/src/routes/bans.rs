@@ -178,7 +178,7 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
             return Err(ApiError::Overloaded);
         }
     };
-    super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
+    super::guilds::need_room_for_guild(&api, user_id, Some(guild_id)).await?;
     let nick = nick.filter(|nick| !nick.is_empty());
     let command = request::Join(Box::new(Join { user: user.clone(), nick, roles, mute, deaf }));
     let joined = api.request(&caller, guild_id, command).await?;

@@ -62,7 +62,7 @@ fn listed<'a>(guild: &GuildReply, channel: &'a Channel, form: Option<Redaction>)
     let body = ChannelBody::from(channel);
     // Both are sorted by id.
     if guild.visible_channels.binary_search(&channel.id).is_err() {
-        return Some(if form? == Redaction::CHANNEL {
+        return Some(if form? == Redaction::Channel {
             ChannelBody::obfuscated(channel)
         } else {
             body.without_messages()

@@ -78,7 +78,7 @@ pub(super) async fn create(
     caller.need(&api, SelfService::CreateGuilds)?;
     let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
-    let (new, icon) = input.read(|form| {
+    let (fields, icon) = input.read(|form| {
         let name = form.required("name", |v| form::name(v, 2, 100));
         let icon = form.picture("icon", rule);
         for (key, advice) in [("roles", CREATE_ROLES_AFTERWARDS), ("channels", CREATE_CHANNELS_AFTERWARDS)] {
@@ -88,20 +88,27 @@ pub(super) async fn create(
                 form.unsupported(key, advice);
             }
         }
-        let new = Guild::new(GuildId::new(0), &name?, caller.id);
-        let new = Guild {
-            verification_level: level(form, "verification_level", 4).unwrap_or(new.verification_level),
-            default_message_notifications: level(form, "default_message_notifications", 1)
-                .unwrap_or(new.default_message_notifications),
-            explicit_content_filter: level(form, "explicit_content_filter", 2).unwrap_or(new.explicit_content_filter),
-            afk_timeout: form.optional("afk_timeout", afk_timeout).unwrap_or(new.afk_timeout),
-            ..new
+        let name = name?;
+        let verification_level = level(form, "verification_level", 4);
+        let default_message_notifications = level(form, "default_message_notifications", 1);
+        let explicit_content_filter = level(form, "explicit_content_filter", 2);
+        let afk_timeout = form.optional("afk_timeout", afk_timeout);
+        let fields = move |id: GuildId, owner_id: UserId| {
+            let new = Guild::new(id, &name, owner_id);
+            Guild {
+                verification_level: verification_level.unwrap_or(new.verification_level),
+                default_message_notifications: default_message_notifications
+                    .unwrap_or(new.default_message_notifications),
+                explicit_content_filter: explicit_content_filter.unwrap_or(new.explicit_content_filter),
+                afk_timeout: afk_timeout.unwrap_or(new.afk_timeout),
+                ..new
+            }
         };
-        Some((new, icon))
+        Some((fields, icon))
     })?;
-    need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
+    need_room_for_guild(&api, caller.id, None).await?;
     let guild_id = api.node.next_id().await?;
-    let mut owned = Guild { id: guild_id, ..new };
+    let mut owned = fields(guild_id, caller.id);
     owned.icon = hash_of(&icon).flatten().map(String::from);
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
     let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
@@ -121,10 +128,11 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, body(&guild, false)).into_response())
 }
 
-/// Refuses an account that is in as many guilds as it may be, unless it is in this one.
-pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: GuildId) -> Result<(), ApiError> {
+/// Refuses an account that is in as many guilds as it may be, unless it is in this one. None: a new guild.
+pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: Option<GuildId>) -> Result<(), ApiError> {
     let guilds = api.node.guilds_of_user(user_id).await?;
-    if guilds.len() >= GUILDS_MAX && guilds.binary_search(&guild_id).is_err() {
+    let is_in_it = guild_id.is_some_and(|guild_id| guilds.binary_search(&guild_id).is_ok());
+    if guilds.len() >= GUILDS_MAX && !is_in_it {
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
     }
     Ok(())

@@ -101,7 +101,7 @@ pub(super) async fn accept(Call { api, caller, params }: Call) -> Result<Respons
         return Err(ApiError::coded(axum::http::StatusCode::FORBIDDEN, 20001, message));
     }
     let (code, guild_id) = found(&api, &params).await?;
-    super::guilds::need_room_for_guild(&api, caller.id, guild_id).await?;
+    super::guilds::need_room_for_guild(&api, caller.id, Some(guild_id)).await?;
     let command = request::AcceptInvite(code, caller.0.clone());
     let reply = api.node.command(guild_id, Actor::User(caller.id), command).await.map_err(hide_guild)?;
     api.node.settle_member(guild_id, &caller).await?;

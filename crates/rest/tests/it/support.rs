@@ -212,7 +212,8 @@ impl World {
         let bot = account(&node, 200, "bot", Some(0)).await;
         let trusted = account(&node, 201, "trusted", Some(flags)).await;
         let owner = node.user(ana.id).await.unwrap().unwrap();
-        let new = NewGuild { guild: Guild::new(GuildId::new(0), "demo", ana.id), owner };
+        let id: GuildId = node.next_id().await.unwrap();
+        let new = NewGuild { guild: Guild::new(id, "demo", ana.id), owner };
         let guild = node.create_guild(new).await.unwrap();
         for member in [&bob, &bot, &trusted] {
             let user = node.user(member.id).await.unwrap().unwrap();

@@ -259,7 +259,7 @@ impl DirectModel {
             _ => BTreeSet::new(),
         };
         let wrong = |what: &str| Err(format!("{what}: {due:?} had to be published, but not {event:?}"));
-        if event.name.as_str() != due.name || event.guild_id.get() != 0 {
+        if event.name.as_str() != due.name || event.guild_id.is_some() {
             return wrong("another event");
         }
         if to != due.to {

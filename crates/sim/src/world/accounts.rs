@@ -7,8 +7,8 @@ use crate::{
     session::Session,
 };
 use guildhall_guild::{Actor, Command};
-use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, Published, ReplicaUpdate, Whose};
-use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_guild_protocol::{BackendEvent, Event, Published, ReplicaUpdate, Whose};
+use guildhall_model::{CloseCode, User, UserId};
 use guildhall_partition::AuthFailure;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ impl World {
     /// Publishes an event to accounts, independent of guilds.
     pub fn publish_to_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
-        let event = Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), Arc::new(event));
+        let event = Event::of_backend_to_users(user_ids, Arc::new(event));
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
             side.commands.push_back(PartitionCommand::Publish {

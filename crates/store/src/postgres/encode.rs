@@ -124,7 +124,7 @@ fn put_channel(channel: &Channel) -> Result<Operation, StoreError> {
 /// A message, and rows by which its files are found. Only an edit removes some.
 fn put_message(operations: &mut Vec<Operation>, message: &Message) -> Result<(), StoreError> {
     let [channel_id, id] = [int(message.channel_id), int(message.id)];
-    let keys = [channel_id, id, int(message.guild_id), int(message.author.id)];
+    let keys = [channel_id, id, message.guild_id.map_or(0, int), int(message.author.id)];
     let data = message_json(message).map_err(|source| StoreError::Encode { what: "message", source })?;
     operations.push(Operation { data: Some(data), ..operation(Kind::PutMessage, keys) });
     if message.edited_timestamp.is_some() {

@@ -174,7 +174,8 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
             Write::PutRole(guild_id, role) => put(Table::Roles, &[int(*guild_id), int(role.id)], &**role)?,
             Write::PutChannel(channel) => put(Table::Channels, &[int(channel.id), int(channel.guild_id)], &**channel)?,
             Write::PutMessage(message) => {
-                let keys = [int(message.channel_id), int(message.id), int(message.guild_id), int(message.author.id)];
+                let keys =
+                    [int(message.channel_id), int(message.id), message.guild_id.map_or(0, int), int(message.author.id)];
                 let data = message_json(message).map_err(|source| StoreError::Encode { what: "message", source })?;
                 let row = Row { keys: SmallVec::from_slice(&keys), data: data.into() };
                 changes.push(Change::Put(Table::Messages, row));

@@ -13,9 +13,9 @@ use crate::{
 };
 use guildhall_model::{
     Attachment, AuditAction, AuditChange, AuditEntry, Ban, Channel, ChannelType, DefaultReaction, DirectFields, Emoji,
-    ForumFields, ForumTag, Guild, GuildResource, Id, Invite, Member, MemberPictures, Message, MessageReference,
-    Overwrite, OverwriteKind, Permissions, Pin, ResourceKind, Role, RoleIcon, ScheduledEvent, StageInstance, Sticker,
-    StickerItem, ThreadFields, ThreadMember, User, Webhook,
+    ForumFields, ForumTag, Guild, GuildId, GuildResource, Id, Invite, Member, MemberPictures, Message,
+    MessageReference, Overwrite, OverwriteKind, Permissions, Pin, ResourceKind, Role, RoleIcon, ScheduledEvent,
+    StageInstance, Sticker, StickerItem, ThreadFields, ThreadMember, User, Webhook,
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
@@ -391,7 +391,7 @@ impl Community {
 
     /// Messages of channel 101, newest first.
     fn messages(&self) -> Vec<Message> {
-        let message = |n, author| Message::new(id(n), id(101), id(100), author);
+        let message = |n, author| Message::new(id(n), id(101), GuildId::new(100), author);
         // As they were then: without pictures that came later.
         let author = User { banner: None, public_flags: 0, ..self.ada() };
         let attachment = Attachment {
@@ -425,7 +425,7 @@ impl Community {
                 message_reference: Some(MessageReference {
                     message_id: id(501),
                     channel_id: id(101),
-                    guild_id: id(100),
+                    guild_id: Some(id(100)),
                 }),
                 ..message(502, account(12, "bert"))
             },
@@ -552,7 +552,7 @@ impl Community {
             let record = store.message(id(105), id(505)).await.unwrap().unwrap();
             let leaks = Message {
                 content: "it leaks".to_owned(),
-                ..Message::new(id(505), id(105), id(100), account(12, "bert"))
+                ..Message::new(id(505), id(105), GuildId::new(100), account(12, "bert"))
             };
             assert_eq!(*record.message, leaks, "version {version}");
         }
@@ -655,7 +655,7 @@ impl Community {
         assert_eq!(loaded.members.len(), 2, "version {version}");
         let record = store.message(id(700), id(701)).await.unwrap().unwrap();
         let message =
-            Message { content: "between us".to_owned(), ..Message::new(id(701), id(700), id(0), account(11, "ada")) };
+            Message { content: "between us".to_owned(), ..Message::new(id(701), id(700), None, account(11, "ada")) };
         assert_eq!(*record.message, message, "version {version}");
     }
 

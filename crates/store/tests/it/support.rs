@@ -102,7 +102,7 @@ pub fn role(n: u64) -> Arc<Role> {
 }
 
 pub fn message(guild_id: u64, channel_id: u64, n: u64) -> Message {
-    Message { content: format!("message {n}"), ..Message::new(id(n), id(channel_id), id(guild_id), user(1)) }
+    Message { content: format!("message {n}"), ..Message::new(id(n), id(channel_id), GuildId::new(guild_id), user(1)) }
 }
 
 pub fn put_message(guild_id: u64, channel_id: u64, n: u64) -> Write {

@@ -134,7 +134,7 @@ impl World {
     }
 
     pub async fn guild(&self) -> GuildId {
-        bounded(self.node.create_guild(new_guild(0, OWNER))).await.expect("a guild can be made")
+        create_guild(&self.node).await
     }
 
     /// A guild with a text channel.
@@ -208,6 +208,12 @@ pub fn message(channel_id: ChannelId, text: &str) -> Command {
 }
 
 /// With id 0 for a new one.
+/// A guild under a new id.
+pub async fn create_guild(node: &Node) -> GuildId {
+    let id: GuildId = bounded(node.next_id()).await.expect("an id");
+    bounded(node.create_guild(new_guild(id.get(), OWNER))).await.expect("a guild can be made")
+}
+
 pub fn new_guild(id: u64, owner: UserId) -> NewGuild {
     NewGuild { guild: Guild::new(GuildId::new(id), "a guild", owner), owner: user(owner) }
 }

@@ -20,7 +20,8 @@ pub async fn round_trip_of_a_message(store: &dyn Store) {
     full.pinned = true;
     full.kind = 19;
     full.flags = u32::MAX;
-    full.message_reference = Some(MessageReference { message_id: id(499), channel_id: id(101), guild_id: id(100) });
+    full.message_reference =
+        Some(MessageReference { message_id: id(499), channel_id: id(101), guild_id: Some(id(100)) });
     let mut sent = full.clone();
     sent.nonce = Some(Nonce::Text("n".to_owned()));
     store.commit(vec![Write::PutMessage(Arc::new(sent))]).await.unwrap();
