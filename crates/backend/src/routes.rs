@@ -23,13 +23,13 @@ use utoipa_axum::{
 /// A route as the documentation lists it.
 #[derive(Debug)]
 pub struct V1Route {
-    /// In capitals.
+    /// Method in capitals.
     pub method: &'static str,
-    /// From `/v1` on; `{…}` stands for one segment.
+    /// From `/v1` on; `{…}` is one segment.
     pub path: String,
-    /// What its key must have. None: any key will do.
+    /// Scope that its key needs. None: any key will do.
     pub scope: Option<Scope>,
-    /// What it does: the first line of its handler's comment.
+    /// First line of its handler's comment.
     pub summary: String,
 }
 

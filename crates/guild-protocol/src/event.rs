@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What is withheld from a recipient of an event.
+/// Parts of an event that a recipient does not get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Redaction {
     #[default]

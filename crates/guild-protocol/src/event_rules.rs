@@ -2,7 +2,7 @@
 //!
 //! Owns        which sessions of user accounts an event is for, its share of replay buffers, and which events it shares
 //!             a compression history with. A new name of an event does not compile without a row.
-//! Not here    intents: the row of the name in `guildhall_model`. What a body withholds: `Redaction`.
+//! Not here    intents: the row of the name in `guildhall_model`. Contents that a body withholds: `Redaction`.
 //!             Spec  docs/protocol/reference.md §7, §8.5; docs/security.md.
 
 use crate::event::UserFilter;

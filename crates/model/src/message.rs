@@ -65,7 +65,7 @@ pub struct StickerItem {
     pub format_type: u8,
 }
 
-/// A guild as stored: 0 stands for none.
+/// A guild as stored: 0 for none.
 mod guild_or_zero {
     use super::GuildId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -11,7 +11,7 @@ use guildhall_guild::{Command, GuildReply, request::AuthorizeHistory};
 use guildhall_http_kit::{Party, Permit};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId, Webhook};
 
-/// What is known before the body of a request is read.
+/// The object that the node has found before it reads the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyPermit {
     /// The account of the request. The path has no object, or one of this account's application.
@@ -26,7 +26,7 @@ pub enum BodyPermit {
     Member,
     /// An object that was found in such a guild.
     Object,
-    /// A webhook that the caller manages, or whose token is in the path.
+    /// A webhook that the caller manages, or with its token in the path.
     Webhook,
 }
 

@@ -3,7 +3,7 @@
 //! Owns        `PATHS`: those of its public description (as `it/upstream.rs` of `guildhall` tests), and those that user
 //!             clients request.
 
-/// Behind the version prefix. `{…}` stands for one segment. If several unserved ones match, the first counts. A path
+/// Behind the version prefix. `{…}` is one segment. If several unserved ones match, the first counts. A path
 /// that is served has the variables of its row in `crate::routes`.
 pub(crate) const PATHS: &[&str] = &[
     // Interactions: commands are stored but cannot be invoked.

@@ -24,11 +24,11 @@ use std::sync::Arc;
 pub struct Route {
     /// A GET route also serves HEAD.
     pub method: Method,
-    /// Behind the version prefix; `{…}` stands for one segment.
+    /// Behind the version prefix; `{…}` is one segment.
     pub path: &'static str,
     /// Rate limit of its requests.
     pub bucket: Bucket,
-    /// What is known to exist before the body is read. None: the body is never read.
+    /// Object that is found before the body is read. None: the body is never read.
     pub body: Option<BodyPermit>,
     /// Why the permission matrix has no row for a route that changes something.
     pub no_matrix: Option<&'static str>,

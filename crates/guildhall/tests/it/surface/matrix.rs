@@ -1,7 +1,8 @@
 //! The permission matrix: every mutating REST route, called by every kind of account.
 //!
 //! Owns        the table: per route and kind of caller, the expected status and code.
-//! Invariants  a route that changes something has a row, or its row in `crates/rest/src/routes/table.rs` says why not.
+//! Invariants  a route that changes something has a row here, or the reason for none in its row of
+//!             `crates/rest/src/routes/table.rs`.
 
 use super::uploads::Form;
 use crate::{
