@@ -20,8 +20,8 @@ use crate::{
 use guildhall_guild_protocol::{HiddenChannels, Redaction, Retention, SessionChange, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
-    Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,
-    guild_delete,
+    Dispatch, DispatchSnapshot, GuildEntry, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog,
+    Size, guild_delete,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -215,7 +215,7 @@ impl Partition {
     pub fn fail_pending_restores(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.sessions.keys() {
-                partition.core.push_outages(turn, key, |_, _| true);
+                partition.core.push_outages_where(turn, key, |entry| entry.is_restored);
             }
         });
     }
@@ -309,8 +309,7 @@ impl Core {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut lost = Vec::new();
         for entry in session.guilds.iter_mut() {
-            let was_here = entry.membership == Membership::Inside || entry.is_restored;
-            if was_here && is_out(entry.guild_id, entry.relay) {
+            if is_out(entry) {
                 (entry.membership, entry.is_restored) = (Membership::Entering, false);
                 lost.push(entry.guild_id);
             }
@@ -323,3 +322,15 @@ impl Core {
         }
     }
 }
+    ) {
+        self.push_outages_where(turn, key, |entry| {
+            let was_here = entry.membership == Membership::Inside || entry.is_restored;
+            was_here && is_out(entry.guild_id, entry.relay)
+        });
+    }
+
+    fn push_outages_where(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        is_out: impl Fn(&GuildEntry) -> bool,

@@ -3,10 +3,12 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, NewMessage};
 use guildhall_model::ChannelId;
-use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Hold, Received, TestCluster, id};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Hold, Received, TestCluster, id};
 use serde_json::json;
 
 const ROOM: usize = 1 << 20;
+/// A second guild.
+const OTHER: u64 = 70;
 const RESUME_WINDOW_MS: u64 = 180_000;
 
 fn restart(cluster: &mut TestCluster) -> usize {
@@ -272,6 +274,21 @@ fn a_guild_that_does_not_come_back_in_time_is_an_outage() {
     let (_, received) = resumed(&mut cluster, client, &pro());
     let names: Vec<String> = dispatches(received).into_iter().map(|(_, name, _)| name).collect();
     assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "RESUMED"]);
+}
+
+#[test]
+fn guilds_that_have_answered_are_no_outage_when_another_does_not() {
+    let mut cluster = world();
+    cluster.add_guild(GuildBuilder::new(OTHER, &ana()).member(&pro(), &[]).load());
+    let client = live_bot(&mut cluster);
+    cluster.cut(client);
+    cluster.restart(vec![guild().load()], ROOM);
+    assert!(cluster.partition().is_restoring());
+    cluster.fail_pending_restores();
+    assert!(!cluster.partition().is_restoring());
+    let (_, received) = resumed(&mut cluster, client, &pro());
+    let names: Vec<String> = dispatches(received).into_iter().map(|(_, name, _)| name).collect();
+    assert_eq!(names, ["GUILD_DELETE", "RESUMED"]);
 }
 
 #[test]
