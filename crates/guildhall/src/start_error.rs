@@ -191,7 +191,7 @@ impl StartError {
             | Self::Bucket(_)
             | Self::ClusterStore
             | Self::Codec(_) => true,
-            Self::Takeover(error) => matches!(error, TakeoverError::Cluster | TakeoverError::NoHandover),
+            Self::Takeover(error) => matches!(error, TakeoverError::Cluster { .. } | TakeoverError::NoHandover),
             Self::Listen { .. }
             | Self::Files { .. }
             | Self::Partitions(_)

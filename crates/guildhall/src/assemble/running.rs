@@ -234,13 +234,14 @@ impl RunningNode {
         self.telemetry.access.iter().for_each(|access| access.reopen());
     }
 
-    /// Opens the socket for processes that take over. None: such a process cannot take over this node, and the log has
-    /// the reason.
+    /// Opens the socket for processes that take over. A node that none can take over refuses them there. None: the
+    /// socket cannot be opened, and the log has the reason.
     pub fn open_door(&self, dir: &Path) -> Option<(Door, mpsc::Receiver<Successor>)> {
-        if self.node.membership().is_some() || self.stop.handover.bytes_max == 0 {
-            return None;
-        }
-        let opened = Door::open(dir, &self.listeners);
+        let refusal = match self.node.membership() {
+            Some(membership) => Some(TakeoverError::Cluster { node: membership.number().0.to_string() }),
+            None => (self.stop.handover.bytes_max == 0).then_some(TakeoverError::NoHandover),
+        };
+        let opened = Door::open(dir, &self.listeners, refusal.map(|refusal| refusal.to_string()));
         opened.inspect_err(|error| tracing::warn!(%error, "this node cannot be taken over: restart it instead")).ok()
     }
 

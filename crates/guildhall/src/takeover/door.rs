@@ -48,6 +48,8 @@ struct Shared {
     listeners: Listeners,
     /// A process is about to take over.
     is_busy: AtomicBool,
+    /// Why no process takes over this one.
+    refusal: Option<String>,
     /// The `guildhall upgrade` that waits for the result.
     upgrade: Mutex<Option<Channel>>,
 }
@@ -68,18 +70,24 @@ impl Listeners {
 }
 
 impl Door {
-    /// Opens the socket in `dir`. Processes that are ready to take over follow. Must be called within a tokio runtime.
+    /// Opens the socket in `dir`. Processes that are ready to take over follow; with a `refusal`, none does, and each
+    /// is sent this reason. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// The socket cannot be created: the path is too long, or the file system has no sockets.
-    pub fn open(dir: &Path, listeners: &Listeners) -> io::Result<(Self, mpsc::Receiver<Successor>)> {
+    pub fn open(
+        dir: &Path,
+        listeners: &Listeners,
+        refusal: Option<String>,
+    ) -> io::Result<(Self, mpsc::Receiver<Successor>)> {
         let path = socket_path(dir);
         // Of an earlier process: the data directory is ours.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let listeners = listeners.try_clone()?;
-        let shared = Arc::new(Shared { listeners, is_busy: AtomicBool::new(false), upgrade: Mutex::new(None) });
+        let shared =
+            Arc::new(Shared { listeners, refusal, is_busy: AtomicBool::new(false), upgrade: Mutex::new(None) });
         let (sender, successors) = mpsc::channel(1);
         let task = tokio::spawn(answer_all(listener, shared.clone(), sender));
         Ok((Self { path, task, shared }, successors))
@@ -153,6 +161,9 @@ fn answer(mut channel: Channel, shared: &Arc<Shared>, successors: &mpsc::Sender<
     }
     if let Some(program) = &hello.start {
         if shared.is_upgrading() {
+    if let Some(reason) = &shared.refusal {
+        return refuse(&mut channel, reason.clone());
+    }
             return refuse(&mut channel, "another upgrade is under way".to_owned());
         }
         return match start(program) {

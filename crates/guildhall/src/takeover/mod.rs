@@ -150,11 +150,14 @@ pub enum TakeoverError {
     /// The process that runs ended, or sent what is no message.
     #[error("the running node did not pass its connections on")]
     Broken(#[source] io::Error),
-    /// The node is one of a cluster.
-    #[error("a node of a cluster is not taken over: drain it, and start the new one")]
-    Cluster,
+    /// The node is one of a cluster, with this number or name.
+    #[error(
+        "a node of a cluster is not taken over: its guilds and sessions move to other nodes instead. Run `guildhall \
+         cluster drain {node}`, wait for its process to end, replace the program, and start the node as before"
+    )]
+    Cluster { node: String },
     /// Without a hand-over there are no sessions for the connections.
-    #[error("server.handover_bytes_max is 0, so no sessions can be passed on")]
+    #[error("server.handover_bytes_max is 0, so no sessions can be passed on: restart the node")]
     NoHandover,
 }
 

@@ -36,7 +36,8 @@ impl Predecessor {
     /// See [`TakeoverError`].
     pub fn connect(config: &Config) -> Result<Self, TakeoverError> {
         if cluster::name(config).is_some() {
-            return Err(TakeoverError::Cluster);
+            let name = config.cluster.node_name.as_ref().map_or("NODE", |name| name.as_str());
+            return Err(TakeoverError::Cluster { node: name.to_owned() });
         }
         if config.server.handover_bytes_max == 0 {
             return Err(TakeoverError::NoHandover);

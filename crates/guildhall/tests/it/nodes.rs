@@ -519,3 +519,24 @@ fn s33_an_open_nats_is_reported() {
         assert_eq!((warned, process.terminate()), (is_open, Some(0)));
     }
 }
+
+/// A rolling upgrade moves guilds and sessions to other nodes.
+#[test]
+fn an_upgrade_of_a_node_names_the_commands_of_a_drain() {
+    let Some(site) = Site::new() else { return };
+    let mut node = site.add("one", 1);
+    let data = site.dir.path().join("one");
+    let upgraded = run_to_end(guildhall(["upgrade", "--data"]).arg(&data));
+    let reason = stderr(&upgraded);
+    assert_eq!(upgraded.status.code(), Some(1), "{reason}");
+    assert!(reason.contains("guildhall cluster drain 0") && reason.contains("start the node as before"), "{reason}");
+    let mut command = guildhall(["serve", "--takeover", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(&data).args(["--set", "cluster.node_name=one"]);
+    for setting in &site.settings {
+        command.args(["--set", setting]);
+    }
+    let taking = run_to_end(&mut command);
+    assert_eq!(taking.status.code(), Some(2), "{}", stderr(&taking));
+    assert!(stderr(&taking).contains("guildhall cluster drain one"), "{}", stderr(&taking));
+    assert_eq!(node.process.has_ended(), None);
+}
