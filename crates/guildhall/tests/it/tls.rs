@@ -14,7 +14,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::Arc,
     thread,
     time::Duration,
@@ -57,6 +57,10 @@ struct Client {
     stream: Stream,
     decoder: Decoder,
     got: std::collections::VecDeque<Value>,
+    /// Of READY.
+    session_id: String,
+    /// Of the last dispatch.
+    seq: u64,
 }
 
 impl Client {
@@ -71,7 +75,7 @@ impl Client {
         }
         assert!(answer.starts_with(b"HTTP/1.1 101"));
         let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 64 << 20 });
-        Self { stream, decoder, got: Default::default() }
+        Self { stream, decoder, got: Default::default(), session_id: String::new(), seq: 0 }
     }
 
     fn session(addr: SocketAddr, trusted: &str, token: &str) -> Self {
@@ -95,6 +99,10 @@ impl Client {
         let mut wait = Wait::new("a payload");
         loop {
             while let Some(payload) = self.got.pop_front() {
+                self.seq = payload["s"].as_u64().unwrap_or(self.seq);
+                if payload["t"] == "READY" {
+                    self.session_id = payload["d"]["session_id"].as_str().expect("a text").to_owned();
+                }
                 if is_it(&payload) {
                     return payload;
                 }
@@ -208,6 +216,32 @@ fn rest_and_gateway_by_tls() {
     clients[2].expect(|p| p["op"] == 7);
     drop(clients);
     assert_eq!(wait_for("the end", || process.has_ended()), Some(0));
+}
+
+/// The keys of a connection are in the process that ends.
+#[test]
+fn a_takeover_has_clients_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    let Node { mut process, addr, manifest } = start(dir.path(), &[]);
+    let token = manifest["bot_token"].as_str().unwrap().trim_start_matches("Bot ").to_owned();
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::session(addr, "one.crt", &token)).collect();
+    let upgraded = run_to_end(guildhall(["upgrade", "--data"]).arg(dir.path().join("data")));
+    let told = String::from_utf8_lossy(&upgraded.stdout).into_owned();
+    assert!(upgraded.status.success() && told.contains("serves 0 connections"), "{told} {}", stderr(&upgraded));
+    let pid = told.split(' ').nth(1).expect("a process id").to_owned();
+    for client in &mut clients {
+        client.expect(|p| p["op"] == 7);
+        assert_eq!(client.expect(|p| !p["closed"].is_null())["closed"], 4000);
+    }
+    assert_eq!(wait_for("the end of the process before", || process.has_ended()), Some(0));
+    for client in &clients {
+        let mut next = Client::new(addr, "one.crt");
+        next.expect(|p| p["op"] == 10);
+        next.send(&json!({"op": 6, "d": {"token": token, "session_id": client.session_id, "seq": client.seq}}));
+        next.expect(|p| p["t"] == "RESUMED");
+    }
+    assert!(Command::new("kill").arg(&pid).status().expect("kill runs").success());
+    wait_for("the end of the next process", || support::connect(addr).err());
 }
 
 #[test]
