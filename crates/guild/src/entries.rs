@@ -38,6 +38,11 @@ impl Members {
         self.table.iter()
     }
 
+    /// Replaces the presence of a member by an equal one.
+    pub fn share_presence(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) {
+        self.table.set_presence(user_id, presence);
+    }
+
     pub fn heap_bytes(&self, sample: Sample) -> usize {
         self.table.heap_bytes(sample)
     }

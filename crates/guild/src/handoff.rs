@@ -17,10 +17,12 @@
 //!             record (`guildhall-node`).
 
 mod base;
+mod export;
 mod standby;
 mod tail;
 
 pub use base::{HandoffBase, HandoffChunk, HandoffParts};
+pub(crate) use export::Restoring;
 pub use tail::HandoffTail;
 
 use crate::{
@@ -209,7 +211,7 @@ impl Guild {
     /// member lists excepted.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.background.is_empty() && self.queue.has_only_lists()
+        self.background.is_empty() && self.queue.has_only_lists() && self.restoring.is_none()
     }
 
     pub(crate) fn note_write(&mut self, write: &Write) {

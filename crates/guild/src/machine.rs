@@ -19,7 +19,7 @@ use crate::{
         Actor, Command, CommandResult, Interest, NewGuild, Outcome, Refusal, RoleAction, Stop, request::dispatch,
     },
     entries::Members,
-    handoff::HandoffLog,
+    handoff::{HandoffLog, Restoring},
     limits::GuildLimits,
     member_lists::MemberLists,
     message_state::Messages,
@@ -72,6 +72,8 @@ pub struct Guild {
     pub(crate) outbox: Outbox,
     /// None: no hand-off is under way.
     pub(crate) handoff: Option<Box<HandoffLog>>,
+    /// None: no session of an earlier process is expected.
+    pub(crate) restoring: Option<Box<Restoring>>,
     ids: SnowflakeGenerator,
 }
 
@@ -148,6 +150,7 @@ impl Guild {
             is_deleted: false,
             outbox: Outbox::default(),
             handoff: None,
+            restoring: None,
             ids: SnowflakeGenerator::new(origin),
         };
         guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
@@ -417,6 +420,7 @@ impl Guild {
             guild.run_background_task(now);
             guild.archive_threads(now);
             guild.end_temporary(now);
+            guild.restore_step(now);
             guild.publish_waiting(now);
         });
     }
@@ -431,7 +435,8 @@ impl Guild {
             sweep,
             self.publications.sweep_at(),
             background,
-            self.presences.due_at(),
+            self.presences.due_at().filter(|_| !self.is_restoring()),
+            self.restoring.as_ref().and_then(|restoring| restoring.step_at()),
             self.lists.deadline(),
             archive,
             temporary,
@@ -492,6 +497,7 @@ impl Guild {
             && self.background.is_empty()
             && !self.presences.has_overrides()
             && self.voice.is_empty()
+            && self.restoring.is_none()
             && self.outbox.is_all_durable()
             && !self.messages.is_loading()
     }

@@ -24,6 +24,9 @@ use std::sync::Arc;
 impl Guild {
     /// Aggregates a user's sessions again, and notifies watchers if the result changed.
     pub(crate) fn refresh_presence(&mut self, now: Now, user_id: UserId) {
+        if self.settles_later(user_id) {
+            return;
+        }
         let presence = self.aggregate(user_id);
         let Some(entry) = self.members.entry(user_id) else { return };
         if entry.presence == presence {
@@ -41,6 +44,9 @@ impl Guild {
 
     /// As `refresh_presence`, for a session that the previous process had: watchers know its presence.
     pub(crate) fn restore_presence(&mut self, user_id: UserId) {
+        if self.settles_later(user_id) {
+            return;
+        }
         let presence = self.aggregate(user_id);
         if self.members.entry(user_id).is_some_and(|entry| entry.presence != presence) {
             self.set_user_presence(user_id, presence);
@@ -48,8 +54,22 @@ impl Guild {
         }
     }
 
+    /// Replaces a presence of the process before by what the user's sessions show.
+    pub(crate) fn settle_presence(&mut self, now: Now, user_id: UserId) {
+        let presence = self.aggregate(user_id);
+        if self.members.entry(user_id).is_some_and(|entry| entry.presence == presence) {
+            // The common presences are shared.
+            self.members.share_presence(user_id, presence);
+        } else {
+            self.refresh_presence(now, user_id);
+        }
+    }
+
     /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn publish_waiting(&mut self, now: Now) {
+        if self.is_restoring() {
+            return;
+        }
         for _ in 0..STEP_ITEMS {
             let Some(user_id) = self.presences.next_waiting(now.instant) else { break };
             // The last watcher may have gone.

@@ -97,8 +97,12 @@ impl Guild {
         }
         self.touch();
         let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
+        let restored_id = (is_restored && self.is_restoring()).then(|| client.session_id.clone());
         self.relays.put_session(key, client, reads_presences);
         // First, so that the view contains it (L3).
+        if let Some(session_id) = restored_id {
+            self.restore_session(key, user_id, &session_id);
+        }
         match is_restored {
             true => self.restore_presence(user_id),
             false => self.refresh_presence(now, user_id),

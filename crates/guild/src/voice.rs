@@ -188,8 +188,13 @@ impl Guild {
             && before.guild.owner_id == self.structure.guild.owner_id
             && before.guild.afk_channel_id == self.structure.guild.afk_channel_id;
         if !is_same {
-            self.replace_voice_pass(now, VoicePass { after: UserId::new(0) });
+            self.begin_voice_pass(now);
         }
+    }
+
+    /// Compares all voice states with permissions.
+    pub(crate) fn begin_voice_pass(&mut self, now: Now) {
+        self.replace_voice_pass(now, VoicePass { after: UserId::new(0) });
     }
 
     /// Looks at the next users in voice. Returns the rest.

@@ -34,6 +34,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tokio::sync::oneshot;
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
@@ -122,6 +123,8 @@ pub enum PartitionCommand {
     TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, is_quiet: bool, taken: Sender<usize> },
     /// Sends an outage to sessions that still wait for a guild after a restart.
     FailPendingRestores,
+    /// The reply follows when guilds have all messages to them, or their mailboxes are full.
+    HandOut { done: oneshot::Sender<()> },
     /// Replaces the limits.
     Limits(Arc<PartitionConfig>),
     /// Reads no socket while it is frozen.

@@ -315,9 +315,14 @@ impl PartitionLoop {
                 reply(&answer, self.hand_over(now, bytes_max, loss));
             }
             PartitionCommand::TakeOver { over, users, is_quiet, taken } => {
-                reply(&taken, partition.take_over(now, &over, &users, is_quiet));
+                reply(&taken, partition.take_over(now, &over, &users, is_quiet, sockets));
             }
             PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
+            PartitionCommand::HandOut { done } => {
+                self.hand_out_outputs();
+                // The caller may have stopped waiting.
+                let _ = done.send(());
+            }
             PartitionCommand::Limits(limits) => partition.take_limits(&limits),
             PartitionCommand::Freeze(is_frozen) => self.is_frozen = is_frozen,
             PartitionCommand::PassOn { bytes_max, loss, answer } => {

@@ -489,10 +489,21 @@ impl Partitions {
                 if Instant::now() >= deadline {
                     tracing::warn!("not all guilds answered in time: their sessions see an outage");
                     self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::FailPendingRestores));
-                    return;
+                    return self.hand_out().await;
                 }
                 tokio::time::sleep(CHECK_INTERVAL).await;
             }
+        }
+        self.hand_out().await;
+    }
+
+    /// Waits until guilds have what the relays here want of them.
+    async fn hand_out(&self) {
+        for mailbox in self.mailboxes.iter() {
+            let (done, handed_out) = oneshot::channel();
+            mailbox.send(PartitionCommand::HandOut { done });
+            // The partition may have ended.
+            let _ = handed_out.await;
         }
     }
 

@@ -18,6 +18,7 @@ mod credentials;
 mod deletions;
 mod directory;
 mod directs;
+mod export;
 mod figures;
 mod guild_account;
 mod guild_host;
@@ -55,6 +56,7 @@ pub use commits::CommitStats;
 pub use credentials::{Account, AllRevoked, AuthError, Inspected, Revoked};
 pub use deletions::{as_deleted, is_deleted};
 pub use directs::{DirectLimits, DirectsWho};
+pub use export::{GuildImports, GuildSink};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
 pub use hooks::{
     AUTHENTICATE_MAX, Authenticate, Author, Draft, Hooks, Identity, REVIEW_MAX, Review, ReviewMessage, TokenCheck,
@@ -81,7 +83,7 @@ use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
 use guildhall_accounting::LoopAccount;
-use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
+use guildhall_guild::{Actor, Command, GuildLimits, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::ToGuild;
 use guildhall_model::{GuildId, Message};
 use guildhall_stdx::Refusals;
@@ -170,6 +172,9 @@ struct Inner {
     /// In a cluster.
     membership: Option<Arc<Membership>>,
     hooks: OnceLock<Hooks>,
+    guild_limits: GuildLimits,
+    /// Where guilds go when the node ends.
+    export: Arc<OnceLock<Arc<dyn GuildSink>>>,
 }
 
 impl Drop for Inner {
@@ -246,6 +251,7 @@ impl Node {
         let commits = Arc::new(Commits::default());
         let canaries = Arc::new(CanaryCounters::default());
         let failure = Arc::new(Notify::new());
+        let export = Arc::new(OnceLock::new());
         let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, origins.workers_max());
@@ -273,6 +279,7 @@ impl Node {
                 origins,
                 canaries: canaries.clone(),
                 failure: failure.clone(),
+                export: export.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
             threads.push(thread.expect("the system has threads when a node starts"));
@@ -313,7 +320,9 @@ impl Node {
             announcements: Arc::default(),
             user_locks: UserLocks::default(),
             settings_lock: tokio::sync::Mutex::default(),
-            links: limits.guild.links,
+            links: limits.guild.links.clone(),
+            guild_limits: limits.guild,
+            export,
             sign_on,
             retention: retention::Counters::default(),
             revocation_log: RevocationLog::default(),

@@ -7,10 +7,11 @@
 //! Not here    the work of a host.
 
 use crate::{
-    Clock, RelaySink,
+    Clock, GuildSink, RelaySink,
     accounts::{Kind, LoopTimer},
     canaries::CanaryCounters,
     directory::Directory,
+    export::export,
     guild_account::LoadedGuilds,
     guild_host::{Context, GuildHost, HandoffStep},
     ids::Origins,
@@ -23,7 +24,8 @@ use guildhall_model::{GuildId, SnowflakeGenerator};
 use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    sync::Arc,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -41,6 +43,8 @@ pub(crate) struct Worker {
     pub(crate) canaries: Arc<CanaryCounters>,
     /// Notified when the worker panics outside of a guild.
     pub(crate) failure: Arc<Notify>,
+    /// Where guilds go when the worker ends.
+    pub(crate) export: Arc<OnceLock<Arc<dyn GuildSink>>>,
 }
 
 /// Whether a guild gets a host.
@@ -101,11 +105,24 @@ impl Worker {
             self.handle(&mut guilds, batch);
             // The batch with the closing had the last inputs.
             if guilds.closing {
-                guilds.hosts.retain(|_, host| !host.is_quiet());
+                let quiet = guilds.hosts.extract_if(|_, host| host.is_quiet());
+                quiet.for_each(|(_, host)| self.export(&host));
                 if guilds.hosts.is_empty() {
                     return;
                 }
             }
+        }
+    }
+
+    /// Passes a guild that has ended to the next process.
+    fn export(&self, host: &GuildHost) {
+        let Some((sink, guild)) = self.export.get().zip(host.guild()).filter(|(_, guild)| !guild.is_deleted()) else {
+            return;
+        };
+        let now = self.clock.now();
+        let exported = catch_unwind(AssertUnwindSafe(|| export(now, guild, &**sink)));
+        if exported.is_err() {
+            tracing::error!(guild_id = %guild.id(), "the export of a guild panicked; it is loaded from the database");
         }
     }
 

@@ -26,7 +26,8 @@ use guildhall_session::{
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
     rc::Rc,
     sync::Arc,
 };
@@ -50,9 +51,20 @@ pub struct HandOver {
     pub sessions: Vec<SessionSnapshot>,
     /// Sessions left out because of `bytes_max`.
     pub left_out_count: usize,
+    /// Guilds with voice states, which end with the process, ascending: the next one, if it does not have these guilds
+    /// from this one, shows sessions an outage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_voice: Vec<GuildId>,
     /// The session is from its mirror. None: its node has sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirrored: Option<Mirrored>,
+}
+
+impl HandOver {
+    /// Whether sessions see an outage of the guild.
+    fn loses(&self, guild_id: GuildId) -> bool {
+        self.in_voice.binary_search(&guild_id).is_ok()
+    }
 }
 
 /// A session that was released from its mirror.
@@ -85,9 +97,12 @@ impl Partition {
     pub fn leave_voice(&mut self) {
         let partition = self.core.config.partition;
         let mut leaving = Vec::new();
-        for session in self.sessions() {
-            for entry in session.guilds.iter().filter(|entry| entry.asked_for_voice) {
-                leaving.extend(session.key_in(partition, entry.guild_id).map(|of_guild| (entry.guild_id, of_guild)));
+        for key in self.core.sessions.keys() {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            let entries = session.guilds.iter_mut();
+            let left = entries.filter_map(|entry| mem::take(&mut entry.asked_for_voice).then_some(entry.guild_id));
+            for guild_id in left.collect::<Vec<_>>() {
+                leaving.extend(session.key_in(partition, guild_id).map(|of_guild| (guild_id, of_guild)));
             }
         }
         for (guild_id, session) in leaving {
@@ -109,6 +124,7 @@ impl Partition {
 
     fn export_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, bytes_max: usize, loss: RecentLoss) -> HandOver {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
+        let mut in_voice = BTreeSet::new();
         for (guild_id, index, entry) in self.relays.iter_mut() {
             let now = turn.now;
             let mut recipients =
@@ -117,11 +133,15 @@ impl Partition {
             if loss == RecentLoss::Possible || entry.relay.is_behind() {
                 behind.insert((guild_id, index));
             }
+            if entry.relay.replica().is_some_and(|replica| !replica.voice.is_empty()) {
+                in_voice.insert(guild_id);
+            }
         }
         for key in self.core.sessions.keys() {
             self.core.push_outages(turn, key, |guild_id, relay| behind.contains(&(guild_id, relay)));
         }
         let (mut over, mut limit) = (HandOver::default(), SnapshotLimit::new(bytes_max));
+        over.in_voice = in_voice.into_iter().collect();
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
             let hidden = self.core.config.hidden_channels;
@@ -135,17 +155,26 @@ impl Partition {
     }
 
     /// Restores sessions of the previous process whose accounts still exist. `is_quiet`: no client can have noticed a
-    /// pause, so their presences are not published again. Returns their number.
+    /// pause, so their presences are not published again. They see an outage of the guilds in `HandOver::in_voice`.
+    /// Returns their number.
     pub fn take_over(
         &mut self,
         now: Now,
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
         is_quiet: bool,
+        link: &mut impl Transport,
     ) -> usize {
-        let count = self.restore_sessions(now, over, users, is_quiet).len();
-        self.core.counters.restored_total += count as u64;
-        count
+        let restored = self.restore_sessions(now, over, users, is_quiet);
+        self.core.counters.restored_total += restored.len() as u64;
+        if !over.in_voice.is_empty() {
+            self.turn(now, link, |partition, turn| {
+                for (key, _) in &restored {
+                    partition.core.push_outages(turn, *key, |guild_id, _| over.loses(guild_id));
+                }
+            });
+        }
+        restored.len()
     }
 
     /// Restores the sessions of a hand-over with their home in this partition and their account among `users`. Their
@@ -176,6 +205,10 @@ impl Partition {
             }
             let key = self.core.sessions.next_key();
             let mut session = Session::restore(key, kept, user.clone(), now.instant);
+            for entry in session.guilds.iter_mut() {
+                // Otherwise the voice states have ended.
+                entry.asked_for_voice &= is_quiet && !over.loses(entry.guild_id);
+            }
             let is_whole = kept.places().all(|place| match place {
                 None => {
                     session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);
@@ -199,7 +232,7 @@ impl Partition {
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
-            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id, is_quiet));
+            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id, is_quiet && !over.loses(guild_id)));
             restored.push((key, place));
         }
         restored
@@ -306,6 +339,18 @@ impl Core {
         key: SlotKey,
         is_out: impl Fn(GuildId, u16) -> bool,
     ) {
+        self.push_outages_where(turn, key, |entry| {
+            let was_here = entry.membership == Membership::Inside || entry.is_restored;
+            was_here && is_out(entry.guild_id, entry.relay)
+        });
+    }
+
+    fn push_outages_where(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        is_out: impl Fn(&GuildEntry) -> bool,
+    ) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut lost = Vec::new();
         for entry in session.guilds.iter_mut() {
@@ -322,15 +367,3 @@ impl Core {
         }
     }
 }
-    ) {
-        self.push_outages_where(turn, key, |entry| {
-            let was_here = entry.membership == Membership::Inside || entry.is_restored;
-            was_here && is_out(entry.guild_id, entry.relay)
-        });
-    }
-
-    fn push_outages_where(
-        &mut self,
-        turn: &mut Turn<'_, impl Transport>,
-        key: SlotKey,
-        is_out: impl Fn(&GuildEntry) -> bool,

@@ -338,7 +338,13 @@ impl Partition {
         let recent = self.core.news.of_user(now.instant, claim.user_id);
         add_missing(&mut marks, recent.iter().filter_map(|(_, news)| self.core.mark_for(&mirror.reader, news)));
         kept.recent_news = marks;
-        Ok(HandOver { dispatches, sessions: vec![kept], left_out_count: 0, mirrored: Some(mirrored) })
+        Ok(HandOver {
+            dispatches,
+            sessions: vec![kept],
+            left_out_count: 0,
+            mirrored: Some(mirrored),
+            ..HandOver::default()
+        })
     }
 }
 

@@ -249,6 +249,7 @@ impl Session {
             id: entry.guild_id,
             is_inside: entry.membership == Membership::Inside,
             subscription: entry.subscription.as_deref().map(Into::into),
+            in_voice: entry.asked_for_voice,
         };
         let Profile { shard, large_threshold, capabilities, presence, token, os, .. } = &*self.profile;
         Some(SessionSnapshot {
@@ -288,9 +289,10 @@ impl Session {
     #[must_use]
     pub fn restore(key: SlotKey, kept: &SessionSnapshot, user: Arc<User>, now: Instant) -> Self {
         let mut guilds = Guilds::default();
-        for MembershipSnapshot { id, is_inside, subscription } in &kept.guilds {
+        for MembershipSnapshot { id, is_inside, subscription, in_voice } in &kept.guilds {
             let subscription = subscription.clone().map(|kept| Box::new(kept.into()));
-            guilds.insert(GuildEntry { is_restored: *is_inside, subscription, ..GuildEntry::entering(*id) });
+            let (is_restored, asked_for_voice) = (*is_inside, *in_voice);
+            guilds.insert(GuildEntry { is_restored, asked_for_voice, subscription, ..GuildEntry::entering(*id) });
         }
         let platform = PLATFORMS.get(usize::from(kept.platform)).copied().unwrap_or(Platform::Web);
         let profile = Profile::new(

@@ -114,6 +114,14 @@ pub struct MembershipSnapshot {
     pub is_inside: bool,
     /// Subscription of a user account; none for bots.
     pub subscription: Option<SubscriptionSnapshot>,
+    /// The account is in voice there by this session, as far as its partition knows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_voice: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// `Subscription` in a form that serialises.

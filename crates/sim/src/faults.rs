@@ -2,12 +2,14 @@
 //!
 //! Invariants  the product's code is unchanged; only its inputs are wrong.
 
+use guildhall_guild::{HandoffChunk, HandoffItem};
 use guildhall_guild_protocol::{
     Audience, AudienceRule, Event, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage,
     ReplicaUpdate, ToRelay,
 };
 use guildhall_model::{ChannelId, Member, UserId, VoiceState};
 use guildhall_partition::HandOver;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -56,6 +58,12 @@ pub enum InjectedFault {
     Leavers,
     /// The hand-over of one partition lacks an entry of each session.
     Handover,
+    /// The sessions of one partition go on with a seq that is one too small.
+    Seq,
+    /// The next process does not get the voice state of one user.
+    Voice,
+    /// The next process does not get presences that wait for the rate limit.
+    Waiting,
 }
 
 /// The partition whose relay is lied to.
@@ -157,13 +165,30 @@ impl FaultInjector {
 
     /// Changes a partition's hand-over.
     pub fn hand_over(&self, side: usize, over: &mut HandOver) {
-        if self.kind != InjectedFault::Handover || side != VICTIM {
+        if side != VICTIM {
             return;
         }
         for session in &mut over.sessions {
-            if let Some((_, count)) = session.entries.last_mut() {
-                *count -= 1;
+            match self.kind {
+                InjectedFault::Handover => session.entries.last_mut().into_iter().for_each(|(_, count)| *count -= 1),
+                InjectedFault::Seq => session.first_seq = session.first_seq.saturating_sub(1),
+                _ => return,
             }
+        }
+    }
+
+    /// Changes a part of the guild on its way to the next process.
+    pub fn export(&self, chunk: &mut HandoffChunk) {
+        if let (InjectedFault::Voice, HandoffChunk::Items(items)) = (self.kind, chunk) {
+            let voice = items.iter().position(|item| matches!(item, HandoffItem::Voice(..)));
+            voice.into_iter().for_each(|at| drop(items.remove(at)));
+        }
+    }
+
+    /// Changes its last part.
+    pub fn export_tail(&self, tail: &mut Value) {
+        if self.kind == InjectedFault::Waiting {
+            tail["presences"]["queued"] = Value::Array(Vec::new());
         }
     }
 
@@ -225,6 +250,9 @@ impl FaultInjector {
             | InjectedFault::Dms
             | InjectedFault::Leavers
             | InjectedFault::Handover
+            | InjectedFault::Seq
+            | InjectedFault::Voice
+            | InjectedFault::Waiting
             | InjectedFault::Loss
             | InjectedFault::Duplication
             | InjectedFault::Reordering

@@ -33,7 +33,7 @@ struct Args {
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
     /// Inject a fault: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
-    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers or handover.
+    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers, handover, seq, voice or waiting.
     #[arg(long = "break", value_parser = injected_fault, default_value = "nothing")]
     broken: InjectedFault,
     /// The same as `--break permissions`.
@@ -45,7 +45,7 @@ struct Args {
 }
 
 /// What can be broken, by name.
-const INJECTED_FAULTS: [(&str, InjectedFault); 20] = [
+const INJECTED_FAULTS: [(&str, InjectedFault); 23] = [
     ("nothing", InjectedFault::None),
     ("permissions", InjectedFault::Permissions),
     ("staleness", InjectedFault::Staleness),
@@ -66,6 +66,9 @@ const INJECTED_FAULTS: [(&str, InjectedFault); 20] = [
     ("dms", InjectedFault::Dms),
     ("leavers", InjectedFault::Leavers),
     ("handover", InjectedFault::Handover),
+    ("seq", InjectedFault::Seq),
+    ("voice", InjectedFault::Voice),
+    ("waiting", InjectedFault::Waiting),
 ];
 
 fn injected_fault(text: &str) -> Result<InjectedFault, String> {

@@ -153,7 +153,10 @@ impl ProcessSetup {
 
     /// A guild as it was stored, with the observer listening.
     fn guild(&self, now: Now, record: GuildRecord) -> Guild {
-        let mut guild = Guild::load(record, self.guild_limits.clone(), 1);
+        self.observed(now, Guild::load(record, self.guild_limits.clone(), 1))
+    }
+
+    fn observed(&self, now: Now, mut guild: Guild) -> Guild {
         guild.handle_relay(now, ToGuild::Subscribe { relay: OBSERVER, epoch: 1 });
         if self.is_observed {
             guild.handle_relay(now, ToGuild::WantPresences { relay: OBSERVER, all: true });

@@ -114,6 +114,13 @@ fn direct_messages_that_others_get_are_caught() {
 #[test]
 fn a_hand_over_that_lacks_something_is_caught() {
     is_caught(InjectedFault::Handover);
+    is_caught(InjectedFault::Seq);
+}
+
+#[test]
+fn a_takeover_that_lacks_something_of_the_guild_is_caught() {
+    is_caught(InjectedFault::Voice);
+    is_caught(InjectedFault::Waiting);
 }
 
 #[test]

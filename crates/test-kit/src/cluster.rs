@@ -830,7 +830,8 @@ impl TestCluster {
         for (index, over) in over.iter().enumerate() {
             let entry = TestPartition::new(index as u16, &self.config, &self.gate);
             self.partitions[index] = entry;
-            self.partitions[index].partition.take_over(now, over, &users, false);
+            let TestPartition { partition, link, .. } = &mut self.partitions[index];
+            partition.take_over(now, over, &users, false, link);
         }
         self.run_until_idle();
         over
@@ -855,7 +856,8 @@ impl TestCluster {
         let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
         for (index, (over, ..)) in passed.iter().enumerate() {
             self.partitions[index] = TestPartition::new(index as u16, &self.config, &self.gate);
-            self.partitions[index].partition.take_over(now, over, &users, true);
+            let TestPartition { partition, link, .. } = &mut self.partitions[index];
+            partition.take_over(now, over, &users, true, link);
         }
         self.run_until_idle();
         let mut all = Vec::new();

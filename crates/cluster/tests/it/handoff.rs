@@ -103,6 +103,7 @@ fn a_whole_guild_crosses() {
             HandoffChunk::Threads(_) => "threads",
             HandoffChunk::Resources(_) => "resources",
             HandoffChunk::Items(_) => "items",
+            HandoffChunk::Presences(_) => "presences",
         });
         parts.add(chunk);
         Ok::<_, Infallible>(())

@@ -3,7 +3,9 @@
 use super::{HandoffItem, VoicePlace};
 use crate::{limits::GuildLimits, machine::Guild, record::GuildRecord};
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry};
-use guildhall_model::{Channel, ChannelId, Guild as GuildFields, GuildResource, Member, Role, ThreadMember};
+use guildhall_model::{
+    Channel, ChannelId, Guild as GuildFields, GuildResource, Member, Presence, Role, ThreadMember, UserId,
+};
 use guildhall_stdx::{CowMap, Now};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,22 +21,38 @@ pub struct HandoffBase {
     threads: CowMap<ChannelId, ThreadEntry>,
     resources: Vec<GuildResource>,
     items: Vec<HandoffItem>,
+    has_presences: bool,
 }
 
 /// Part of a base. The order is free, except that `Items` follow all others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HandoffChunk {
-    Structure { guild: Arc<GuildFields>, roles: Vec<Role>, channels: Vec<Channel> },
+    Structure {
+        guild: Arc<GuildFields>,
+        roles: Vec<Role>,
+        channels: Vec<Channel>,
+    },
     Members(Vec<Arc<Member>>),
     Threads(Vec<Channel>),
     Resources(Vec<GuildResource>),
     Items(Vec<HandoffItem>),
+    /// Of members who are not offline. Only for the next process: at another node they follow from the sessions.
+    Presences(Vec<(UserId, Presence)>),
 }
 
 impl HandoffBase {
     pub(super) fn of(guild: &Guild) -> Self {
         let mut items: Vec<_> = guild.relays.handoff_links().into_iter().map(HandoffItem::Relay).collect();
         items.extend(guild.lists.handoff_watches(&guild.structure));
+        Self::with_items(guild, items)
+    }
+
+    /// The same without relays and what they watch, but with presences.
+    pub(super) fn without_sessions(guild: &Guild) -> Self {
+        Self { has_presences: true, ..Self::with_items(guild, Vec::new()) }
+    }
+
+    fn with_items(guild: &Guild, mut items: Vec<HandoffItem>) -> Self {
         let shown = guild.presences.all_shown();
         items.extend(shown.map(|(user_id, presence)| HandoffItem::Shown(user_id, Some(presence.clone()))));
         let in_voice = guild.voice.snapshot();
@@ -48,6 +66,7 @@ impl HandoffBase {
             threads: guild.threads.snapshot(),
             resources: guild.resources.all().chain(guild.temporary.all()).chain(guild.audit.all()).collect(),
             items,
+            has_presences: false,
         }
     }
 
@@ -76,6 +95,10 @@ impl HandoffBase {
         in_chunks(self.resources.iter().cloned().chain(thread_members), |resources| {
             take(HandoffChunk::Resources(resources))
         })?;
+        let presences = self.members.iter().filter(|_| self.has_presences);
+        let presences =
+            presences.filter_map(|entry| Some((entry.member.user.id, (**entry.presence.as_ref()?).clone())));
+        in_chunks(presences, |presences| take(HandoffChunk::Presences(presences)))?;
         in_chunks(self.items.iter().cloned(), |items| take(HandoffChunk::Items(items)))
     }
 }
@@ -96,6 +119,7 @@ pub struct HandoffParts {
     threads: Vec<Channel>,
     resources: Vec<GuildResource>,
     items: Vec<HandoffItem>,
+    pub(super) presences: Vec<(UserId, Presence)>,
 }
 
 impl HandoffParts {
@@ -106,13 +130,14 @@ impl HandoffParts {
             HandoffChunk::Threads(threads) => self.threads.extend(threads),
             HandoffChunk::Resources(resources) => self.resources.extend(resources),
             HandoffChunk::Items(items) => self.items.extend(items),
+            HandoffChunk::Presences(presences) => self.presences.extend(presences),
         }
     }
 
     /// The standby that these make. None: the first chunk is missing. Takes time with the members.
     #[must_use]
     pub fn standby(self, now: Now, limits: GuildLimits, origin: u16) -> Option<Guild> {
-        let Self { structure, mut members, threads, resources, items } = self;
+        let Self { structure, mut members, threads, resources, items, presences: _ } = self;
         let (guild, roles, mut channels) = structure?;
         channels.extend(threads);
         members.sort_unstable_by_key(|member| member.user.id);

@@ -27,6 +27,13 @@ pub struct HandoffTail {
     unanswered: Vec<(ListId, RelayId, Vec<Interval>)>,
 }
 
+impl HandoffTail {
+    /// The same for a process with other relays.
+    pub(super) fn without_relays(self) -> Self {
+        Self { cut: Vec::new(), unanswered: Vec::new(), ..self }
+    }
+}
+
 impl Guild {
     /// Sends pending changes of lists, as the last event. Call it before the last `take_handoff`.
     pub fn end_lists(&mut self, now: Now) {

@@ -81,6 +81,20 @@ impl VoiceTable {
         }
     }
 
+    /// Users who are in voice by a session.
+    pub fn connected(&self) -> impl Iterator<Item = UserId> {
+        self.sessions.keys().copied()
+    }
+
+    /// A session has another key. False: the user is not in voice by the session with this id.
+    pub fn connect(&mut self, user_id: UserId, session_id: &str, key: SessionKey) -> bool {
+        let is_connected = self.user_state(user_id).is_some_and(|state| state.session_id == session_id);
+        if is_connected {
+            self.sessions.insert(user_id, key);
+        }
+        is_connected
+    }
+
     /// Removes the state of a user.
     pub fn remove(&mut self, user_id: UserId) -> Option<VoiceEntry> {
         let entry = self.entries.remove(user_id)?;

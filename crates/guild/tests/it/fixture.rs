@@ -49,6 +49,11 @@ pub fn session(partition: u16, slot: u32) -> SessionKey {
     SessionKey { relay: relay(partition), slot, generation: 1 }
 }
 
+/// Id of a session that attached with this key.
+pub fn session_id(key: SessionKey) -> String {
+    format!("session-{}-{}", key.relay.partition.0, key.slot)
+}
+
 pub fn presence(status: Status) -> SessionPresence {
     SessionPresence { status, activities: Arc::new([]), platform: Platform::Web }
 }
@@ -301,6 +306,12 @@ impl World {
         world
     }
 
+    /// Another process has the guild, with a relay of its own.
+    pub fn begin_again(&mut self, guild: Guild) {
+        (self.guild, self.streams, self.seen) = (guild, RelayStreams::default(), BTreeMap::new());
+        self.subscribe(P0, 1);
+    }
+
     /// Takes what the machine wants done, as a driver does after each input.
     pub fn drain(&mut self) {
         let version = self.guild.version();
@@ -510,7 +521,7 @@ impl World {
         kind: AccountKind,
         members: MembersWanted,
     ) {
-        let session_id = format!("session-{}-{}", key.relay.partition.0, key.slot).into();
+        let session_id = session_id(key).into();
         self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members, is_restored: false });
     }
 

@@ -4,6 +4,7 @@ mod audit;
 mod backend;
 mod bulk;
 mod direct;
+mod export;
 mod fixture;
 mod handoff;
 mod lists;

@@ -156,7 +156,8 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;
-    take_over(config, server.partitions(), &node, inherited.is_some()).await;
+    let guilds = inherited.as_mut().map(|inherited| mem::take(&mut inherited.guilds));
+    take_over(config, server.partitions(), &node, guilds).await;
     // The first connection obeys them already.
     guards.keep(Some(experiments.follow().await?));
     let passed = inherited.as_mut().map(|inherited| mem::take(&mut inherited.conns));

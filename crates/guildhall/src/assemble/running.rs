@@ -15,7 +15,7 @@ use crate::{
     database,
     disk::DiskWatch,
     start_error::StartError,
-    takeover::{Door, Listeners, Successor, TakeoverError, machine_ns, notify},
+    takeover::{Door, GuildsPassed, Listeners, Successor, TakeoverError, machine_ns, notify},
     tls,
     upgrades::{UpgradeStatus, Upgrades},
 };
@@ -273,18 +273,14 @@ impl RunningNode {
     ///
     /// # Errors
     /// The other process has failed. The sessions are in the hand-over file, if it has not read it.
-    pub async fn pass_on(self, mut successor: Successor, door: Door, frozen_at_ns: u64) -> anyhow::Result<()> {
+    pub async fn pass_on(self, successor: Successor, door: Door, frozen_at_ns: u64) -> anyhow::Result<()> {
         let Self { node, reports, telemetry, server, store, live, stop, guards, compression, .. } = self;
         let Telemetry { sampler, traces, access } = telemetry;
         let deadline = Instant::now() + stop.times.total;
         let HandOverTo { dir, bytes_max, loss } = stop.handover;
         drop(sampler);
-        let server = tokio::task::spawn_blocking(move || {
-            // Voice states are in memory; members receive their end while the guilds run.
-            server.partitions().leave_voice();
-            server
-        })
-        .await?;
+        let guilds_passed = Arc::new(GuildsPassed::to(successor));
+        node.export_to(guilds_passed.clone());
         let guilds = in_time(deadline, "the guild workers", node.shut_down()).await.is_some();
         let loss = if guilds { loss } else { RecentLoss::Possible };
         let passing = tokio::task::spawn_blocking(move || {
@@ -294,6 +290,7 @@ impl RunningNode {
             (server, conns.into_iter().flatten().collect::<Vec<_>>())
         });
         let (server, conns) = passing.await?;
+        let mut successor = guilds_passed.end().ok_or_else(|| anyhow::anyhow!("the guilds were passed on twice"))?;
         let _ = in_time(deadline, "the store", store.close()).await;
         drop((live, guards, compression));
         let kept = tokio::task::spawn_blocking(move || reports.keep_history());

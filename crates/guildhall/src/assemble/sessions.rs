@@ -4,9 +4,9 @@
 
 use crate::handover;
 use futures_util::{StreamExt as _, future::ready, stream};
-use guildhall_model::{User, UserId};
+use guildhall_model::{GuildId, User, UserId};
 use guildhall_net::{HandOver, Partitions, RecentLoss, RunningServer};
-use guildhall_node::Node;
+use guildhall_node::{GuildImports, Node};
 use guildhall_settings::Config;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,11 +53,27 @@ pub(super) fn keep_sessions(dir: &Path, over: &[HandOver]) {
     }
 }
 
-/// Restores the sessions of the previous process, and waits until their guilds have attached them. `is_quiet`: their
-/// connections go on.
-pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node, is_quiet: bool) {
+/// Restores the sessions of the previous process, and waits until their guilds have attached them. `guilds`: what it
+/// passed on of them; with it, connections go on.
+pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node, guilds: Option<GuildImports>) {
+    let is_quiet = guilds.is_some();
+    let (begun, passed) = (Instant::now(), guilds.as_ref().map_or(0, GuildImports::len));
+    let imported = node.import(guilds.unwrap_or_default()).await;
+    if is_quiet {
+        tracing::info!(passed, imported = imported.len(), ms = begun.elapsed().as_millis() as u64, "guilds taken over");
+    }
+    take_over_sessions(config, partitions, node, (is_quiet, &imported)).await;
+    node.end_restore(&imported);
+}
+
+async fn take_over_sessions(
+    config: &Config,
+    partitions: &Partitions,
+    node: &Node,
+    (is_quiet, imported): (bool, &BTreeSet<GuildId>),
+) {
     let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
-    let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
+    let mut over = match handover::take(&config.store.dir, window_ms, bytes_max) {
         Ok(None) => return,
         Ok(Some(over)) => over,
         Err(error) => {
@@ -68,6 +84,7 @@ pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &N
             return;
         }
     };
+    over.iter_mut().for_each(|over| over.in_voice.retain(|guild_id| !imported.contains(guild_id)));
     let started = Instant::now();
     let ids: BTreeSet<UserId> = over.iter().flat_map(|over| over.sessions.iter().map(|kept| kept.user_id)).collect();
     let read = |user_id| async move {

@@ -547,7 +547,7 @@ fn add_missing(kept: &mut SessionSnapshot, guilds: Vec<GuildId>) {
     for id in guilds {
         let is_in_shard = kept.shard.is_none_or(|(shard, count)| shard_of(id, count.max(1)) == shard);
         if let (true, Err(place)) = (is_in_shard, kept.guilds.binary_search_by_key(&id, |guild| guild.id)) {
-            kept.guilds.insert(place, MembershipSnapshot { id, is_inside: false, subscription: None });
+            kept.guilds.insert(place, MembershipSnapshot { id, is_inside: false, subscription: None, in_voice: false });
         }
     }
 }

@@ -39,7 +39,11 @@ impl Channel {
     }
 
     pub fn send(&mut self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = rmp_serde::to_vec_named(message).map_err(io::Error::other)?;
+        self.send_bytes(&rmp_serde::to_vec_named(message).map_err(io::Error::other)?, fds)
+    }
+
+    /// As `send`, for a message that is bytes.
+    pub fn send_bytes(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         if bytes.len() > MESSAGE_BYTES_MAX || fds.len() > FDS_MAX {
             return Err(invalid("the message is too large"));
         }
@@ -53,11 +57,18 @@ impl Channel {
         }
         let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut ancillary, SendFlags::NOSIGNAL)?;
         self.0.write_all(&head[sent..])?;
-        self.0.write_all(&bytes)
+        self.0.write_all(bytes)
     }
 
     /// Waits for a message, for at most `patience`.
     pub fn receive<T: DeserializeOwned>(&mut self, patience: Duration) -> io::Result<(T, Vec<OwnedFd>)> {
+        let (bytes, fds) = self.receive_bytes(patience)?;
+        let message = rmp_serde::from_slice(&bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        Ok((message, fds))
+    }
+
+    /// As `receive`, for a message that is bytes.
+    pub fn receive_bytes(&mut self, patience: Duration) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         self.0.set_read_timeout(Some(patience))?;
         let (mut head, mut got, mut fds) = ([0; HEAD_BYTES], 0, Vec::new());
         while got < HEAD_BYTES {
@@ -85,8 +96,7 @@ impl Channel {
         }
         let mut bytes = vec![0; length(0)];
         self.0.read_exact(&mut bytes)?;
-        let message = rmp_serde::from_slice(&bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        Ok((message, fds))
+        Ok((bytes, fds))
     }
 
     /// Whether the other process has the socket, and has sent nothing that was not received.

@@ -4,10 +4,12 @@
 //! Not here    what the process passes on, and in which order it ends: `assemble::running`.
 
 use super::{
-    Answer, BATCH_BYTES, BATCH_CONNS, CONN_BYTES_MAX, FromNew, FromOld, Hello, MESSAGE_MAX, Outcome, READY_MAX,
-    SERVING_MAX, Served, VERSION, Welcome, channel::Channel, program, socket_path,
+    Answer, BATCH_BYTES, BATCH_CONNS, CONN_BYTES_MAX, FromNew, FromOld, GUILD_PART_BYTES_MAX, Hello, MESSAGE_MAX,
+    Outcome, READY_MAX, SERVING_MAX, Served, VERSION, Welcome, channel::Channel, program, socket_path,
 };
+use guildhall_model::GuildId;
 use guildhall_net::{PassedConn, PassedState};
+use guildhall_node::GuildSink;
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -46,10 +48,10 @@ pub struct Door {
 
 struct Shared {
     listeners: Listeners,
-    /// A process is about to take over.
-    is_busy: AtomicBool,
     /// Why no process takes over this one.
     refusal: Option<String>,
+    /// A process is about to take over.
+    is_busy: AtomicBool,
     /// The `guildhall upgrade` that waits for the result.
     upgrade: Mutex<Option<Channel>>,
 }
@@ -159,11 +161,11 @@ fn answer(mut channel: Channel, shared: &Arc<Shared>, successors: &mpsc::Sender<
         );
         return refuse(&mut channel, reason);
     }
-    if let Some(program) = &hello.start {
-        if shared.is_upgrading() {
     if let Some(reason) = &shared.refusal {
         return refuse(&mut channel, reason.clone());
     }
+    if let Some(program) = &hello.start {
+        if shared.is_upgrading() {
             return refuse(&mut channel, "another upgrade is under way".to_owned());
         }
         return match start(program) {
@@ -205,6 +207,44 @@ fn start(program: &Path) -> io::Result<Child> {
     command.args(std::env::args_os().skip(1).filter(|arg| arg != "--takeover")).arg("--takeover");
     tracing::info!(program = %program.display(), "starting a process that takes over");
     command.stdin(Stdio::null()).spawn()
+}
+
+/// The process that takes over, while it gets the guilds of this one. Workers send at the same time.
+pub struct GuildsPassed(Mutex<Passing>);
+
+struct Passing {
+    /// None once the guilds had their time.
+    successor: Option<Successor>,
+    has_failed: bool,
+}
+
+impl GuildsPassed {
+    #[must_use]
+    pub fn to(successor: Successor) -> Self {
+        Self(Mutex::new(Passing { successor: Some(successor), has_failed: false }))
+    }
+
+    /// Ends it: no guild is sent any more. None: it has ended.
+    pub fn end(&self) -> Option<Successor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).successor.take()
+    }
+}
+
+impl GuildSink for GuildsPassed {
+    fn take_part(&self, guild_id: GuildId, part: Vec<u8>) -> bool {
+        if part.len() > GUILD_PART_BYTES_MAX {
+            return false;
+        }
+        let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Passing { successor: Some(successor), has_failed: has_failed @ false } = &mut *passing else {
+            return false;
+        };
+        let channel = &mut successor.channel;
+        let sent = channel.send(&FromOld::Guild { guild_id }, &[]).and_then(|()| channel.send_bytes(&part, &[]));
+        // The stream may end within a message: nothing else can follow.
+        *has_failed = sent.is_err();
+        sent.inspect_err(|error| tracing::warn!(%error, "the process that takes over gets no further guild")).is_ok()
+    }
 }
 
 /// The only takeover, until it is dropped.

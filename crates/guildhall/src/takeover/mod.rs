@@ -5,7 +5,8 @@
 //!             the new one. `upgrade` starts a new process by the one that runs.
 //! Invariants  T1 until the guilds of the old process end, a failure of either side leaves the old one serving. T2 the
 //!             listener is never closed: connects wait in the kernel. T3 only a process of the same user is answered.
-//! Limits      `CONN_BYTES_MAX` of state per connection, `BATCH_BYTES` and `BATCH_CONNS` per message,
+//! Limits      parts of guilds up to `GUILD_PART_BYTES_MAX`: a guild with a larger one is loaded from the database;
+//!             `CONN_BYTES_MAX` of state per connection, `BATCH_BYTES` and `BATCH_CONNS` per message,
 //!             `MESSAGE_BYTES_MAX` for what is read; times below. One takeover at a time.
 //! Not here    the state of a connection (`guildhall_partition::ConnSnapshot`); sessions, which go by the hand-over
 //!             file (`handover`); the order in which the old process ends its parts (`assemble::running`).
@@ -17,11 +18,12 @@ mod predecessor;
 mod service_manager;
 mod upgrade;
 
-pub use door::{Door, Listeners, Successor};
+pub use door::{Door, GuildsPassed, Listeners, Successor};
 pub use predecessor::{Inherited, Predecessor};
 pub use service_manager::notify;
 pub use upgrade::{Upgraded, upgrade};
 
+use guildhall_model::GuildId;
 use guildhall_net::PassedState;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -34,7 +36,7 @@ use std::{
 /// In the data directory.
 const SOCKET: &str = "takeover.sock";
 /// Increases when a message changes its form or meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Descriptors of one message; the kernel allows 253.
@@ -43,6 +45,8 @@ const FDS_MAX: usize = 64;
 const BATCH_CONNS: usize = FDS_MAX;
 /// A message with this many bytes gets no further connection.
 const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of one part of a guild. Most have some hundred kilobytes.
+const GUILD_PART_BYTES_MAX: usize = 32 << 20;
 /// A connection with more state is closed instead.
 const CONN_BYTES_MAX: usize = 16 << 20;
 /// Time for one message.
@@ -94,6 +98,8 @@ struct Welcome {
 enum FromOld {
     /// It goes on serving.
     Aborted { reason: String },
+    /// The next message is a part of the state of this guild, as `guildhall_node::GuildSink` gets it.
+    Guild { guild_id: GuildId },
     /// Each with a descriptor, in this order.
     Conns(Vec<PassedState>),
     /// The old process has released the database.

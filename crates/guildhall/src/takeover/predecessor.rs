@@ -6,6 +6,7 @@ use super::{
 };
 use crate::cluster;
 use guildhall_net::{PassedConn, PassedState};
+use guildhall_node::GuildImports;
 use guildhall_settings::Config;
 use std::{
     io::{self, ErrorKind},
@@ -25,6 +26,7 @@ pub struct Predecessor {
 pub struct Inherited {
     channel: Channel,
     pub conns: Vec<PassedConn>,
+    pub guilds: GuildImports,
     /// Since when the other process has not served them, on the clock of the machine.
     frozen_at_ns: u64,
 }
@@ -80,11 +82,15 @@ impl Predecessor {
         let Welcome { program, pid, .. } = &self.welcome;
         tracing::info!(pid, program, "ready to take over");
         self.channel.send(&FromNew::Ready, &[]).map_err(TakeoverError::Broken)?;
-        let mut conns = Vec::new();
+        let (mut conns, mut guilds) = (Vec::new(), GuildImports::default());
         loop {
             let (message, fds) = self.channel.receive::<FromOld>(PASSING_MAX).map_err(TakeoverError::Broken)?;
             match message {
                 FromOld::Aborted { reason } => return Err(TakeoverError::Aborted(reason)),
+                FromOld::Guild { guild_id } => {
+                    let (part, _) = self.channel.receive_bytes(MESSAGE_MAX).map_err(TakeoverError::Broken)?;
+                    guilds.add(guild_id, &part);
+                }
                 FromOld::Conns(states) => {
                     if states.len() != fds.len() {
                         return Err(TakeoverError::Broken(ErrorKind::InvalidData.into()));
@@ -98,7 +104,7 @@ impl Predecessor {
                         return Err(TakeoverError::Broken(ErrorKind::InvalidData.into()));
                     }
                     self.channel.send(&FromNew::Received, &[]).map_err(TakeoverError::Broken)?;
-                    return Ok(Inherited { channel: self.channel, conns, frozen_at_ns });
+                    return Ok(Inherited { channel: self.channel, conns, guilds, frozen_at_ns });
                 }
             }
         }

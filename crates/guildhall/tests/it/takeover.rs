@@ -1,7 +1,7 @@
 //! A new process takes over the connections of the one that runs: real processes, real sockets, reference decoders.
 
 use crate::{
-    backend::{ANA, BOB, BOT, Backend, CHANNEL},
+    backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD},
     nodes::KEY,
     support::{Http, PATIENCE, Process, guildhall, run_to_end, serve_by, stderr, wait_for},
     ws::{Got, INTENTS, Ws},
@@ -15,7 +15,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::SocketAddr,
-    os::unix::net::UnixStream,
+    os::unix::net::{UnixDatagram, UnixStream},
     path::Path,
     process::{Command, Stdio},
     sync::{
@@ -259,11 +259,15 @@ impl Pretender {
 
     /// The next message; the kernel closes its descriptors.
     fn receive(&mut self) -> Value {
+        rmp_serde::from_slice(&self.receive_bytes()).unwrap()
+    }
+
+    fn receive_bytes(&mut self) -> Vec<u8> {
         let mut head = [0; 8];
         self.0.read_exact(&mut head).expect("a message");
         let mut bytes = vec![0; u32::from_le_bytes(head[..4].try_into().unwrap()) as usize];
         self.0.read_exact(&mut bytes).unwrap();
-        rmp_serde::from_slice(&bytes).unwrap()
+        bytes
     }
 
     fn hello(&mut self, version: u32) -> Value {
@@ -417,19 +421,19 @@ fn t1_until_the_guilds_end_a_failure_changes_nothing() {
 
     let refused = Pretender::connect(&data).hello(99);
     let reason = refused["Refused"]["reason"].as_str().expect("refused");
-    assert!(reason.contains("version 1") && reason.contains("99"), "{reason}");
+    assert!(reason.contains("version 2") && reason.contains("99"), "{reason}");
     goes_on(&mut node, &mut clients, &ana, "after another version");
 
     let mut first = Pretender::connect(&data);
-    assert_eq!(first.hello(1)["Welcome"]["pid"], node.process.id());
-    let refused = Pretender::connect(&data).hello(1);
+    assert_eq!(first.hello(2)["Welcome"]["pid"], node.process.id());
+    let refused = Pretender::connect(&data).hello(2);
     assert_eq!(refused["Refused"]["reason"], "another process is about to take over");
     drop(first);
     logged(&log, "a process that wanted to take over has gone; this one goes on");
     goes_on(&mut node, &mut clients, &ana, "after one that has gone");
 
     let mut ready = Pretender::connect(&data);
-    ready.hello(1);
+    ready.hello(2);
     ready.send(&json!("Ready"));
     drop(ready);
     logged(&log, "the takeover failed; this process goes on");
@@ -480,13 +484,17 @@ fn after_that_point_clients_resume_by_the_file() {
     let [bob, ana] = [BOB, ANA].map(|id| backend.token(id));
     let mut ws = Ws::session(node.addr, &bob);
     let mut successor = Pretender::connect(dir.path());
-    successor.hello(1);
+    successor.hello(2);
     successor.send(&json!("Ready"));
     loop {
         let message = successor.receive();
         if !message["End"].is_null() {
             assert_eq!(message["End"]["conns"], 1);
             break;
+        }
+        if !message["Guild"].is_null() {
+            successor.receive_bytes();
+            continue;
         }
         assert_eq!(message["Conns"][0]["conn"]["session_id"], json!(ws.session_id));
     }
@@ -514,4 +522,141 @@ fn without_a_node_there_is_nothing_to_take_over() {
         let errors = stderr(&output);
         assert!(output.status.code() == Some(1) && errors.contains("no node runs on"), "{errors}");
     }
+}
+
+const STAGE: &str = "1200000000000000005";
+
+/// A guild with a voice channel, a member in it, and another one.
+fn with_voice(node: &Node) -> (Backend, Vec<Client>) {
+    let mut backend = Backend::with(node.addr, KEY);
+    backend.build();
+    backend.put(&format!("/guilds/{GUILD}/channels/{STAGE}"), json!({"name": "talk", "type": 2}), 201);
+    let tokens = [ANA, BOB].map(|id| backend.token(id));
+    let mut clients: Vec<Client> = tokens.iter().map(|token| Client::session(node.addr, WAYS[0], token)).collect();
+    let join = json!({"guild_id": GUILD, "channel_id": STAGE, "self_mute": false, "self_deaf": false});
+    clients[0].send(4, &join);
+    turn_until(&mut clients, "voice", |clients| {
+        clients.iter().all(|client| client.others.iter().any(|name| name == "VOICE_STATE_UPDATE"))
+    });
+    clients.iter_mut().for_each(|client| client.others.clear());
+    (backend, clients)
+}
+
+/// Users in voice, as a new session sees them.
+fn in_voice(node: &Node, token: &str) -> Vec<String> {
+    let mut ws = Ws::connect(node.addr, crate::ws::PLAIN, "").expect("it is let in");
+    ws.expect_op(10);
+    ws.identify_with(token.trim_start_matches("Bot "), 1 | 1 << 7);
+    let guild = ws.expect_event("GUILD_CREATE");
+    let states = guild["d"]["voice_states"].as_array().expect("a list");
+    states.iter().map(|state| state["user_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Voice states and nonces are only in memory.
+#[test]
+fn voice_states_and_nonces_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = start(dir.path(), &[]);
+    let (mut backend, mut clients) = with_voice(&node);
+    let [ana, bot] = [ANA, BOT].map(|id| backend.token(id));
+    let path = format!("/api/v10/channels/{CHANNEL}/messages");
+    let post = |node: &Node, more: &Value| {
+        let mut body = json!({"content": "once", "nonce": "77"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = Http::new(node.addr, &ana).request("POST", &path, Some(&body)).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body["id"].as_str().unwrap().to_owned()
+    };
+    let first = post(&node, &json!({}));
+    for _ in 0..2 {
+        node = take_over(node, dir.path(), &[]);
+        assert_eq!(post(&node, &json!({"enforce_nonce": true})), first);
+        assert_eq!(in_voice(&node, &bot), [ANA]);
+    }
+    turn_until(&mut clients, "the message", |clients| clients.iter().all(|client| client.contents.len() == 1));
+    for client in &clients {
+        assert!(client.others.iter().all(|name| name == "PRESENCE_UPDATE"), "{}: {:?}", client.way, client.others);
+        assert_eq!(client.contents, ["once"]);
+    }
+    // The session is the one that is connected.
+    clients[0].send(4, &json!({"guild_id": GUILD, "channel_id": null, "self_mute": false, "self_deaf": false}));
+    turn_until(&mut clients, "the end of voice", |clients| {
+        clients.iter().all(|client| client.others.iter().any(|name| name == "VOICE_STATE_UPDATE"))
+    });
+    assert_eq!(in_voice(&node, &bot), [""; 0]);
+}
+
+/// The guild's state is lost with the process that had taken it: clients must not believe the old voice states.
+#[test]
+fn a_guild_whose_voice_states_are_lost_is_an_outage() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = start_logged(command(dir.path(), &[]), &dir.path().join("log"));
+    let (mut backend, _clients) = with_voice(&node);
+    let bob = backend.token(BOB);
+    let ws = Ws::session(node.addr, &bob);
+    let mut successor = Pretender::connect(dir.path());
+    successor.hello(2);
+    successor.send(&json!("Ready"));
+    let mut guilds = Vec::new();
+    loop {
+        let message = successor.receive();
+        if !message["End"].is_null() {
+            break;
+        }
+        if !message["Guild"].is_null() {
+            guilds.push(message["Guild"]["guild_id"].clone());
+            successor.receive_bytes();
+        }
+    }
+    assert!(guilds.len() > 2, "chunks and the last part: {guilds:?}");
+    successor.send(&json!("Received"));
+    drop(successor);
+    assert_eq!(wait_for("the end of the process", || node.process.has_ended()), Some(1));
+    let node = start(dir.path(), &[]);
+    let (session_id, seq) = (ws.session_id, ws.last_seq);
+    let mut ws = Ws::connect(node.addr, crate::ws::PLAIN, "").expect("it is let in");
+    ws.expect_op(10);
+    ws.send(&json!({"op": 6, "d": {"token": bob, "session_id": session_id, "seq": seq}}));
+    assert_eq!(ws.expect_event("GUILD_DELETE")["d"]["unavailable"], true);
+    assert_eq!(ws.expect_event("GUILD_CREATE")["d"]["voice_states"], json!([]));
+    ws.expect_event("RESUMED");
+}
+
+#[test]
+fn a_node_without_hand_overs_is_restarted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = start(dir.path(), &["server.handover_bytes_max=0"]);
+    let refused = run_to_end(guildhall(["upgrade", "--data"]).arg(dir.path()));
+    assert!(refused.status.code() == Some(1) && stderr(&refused).contains("restart the node"), "{}", stderr(&refused));
+    assert_eq!(node.process.has_ended(), None);
+}
+
+/// systemd takes the states of the main process only, and its new process id from it.
+#[test]
+fn the_service_manager_follows_the_process_that_takes_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, path) = (dir.path().join("data"), dir.path().join("notify"));
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let next_state = || {
+        let mut buffer = [0; 256];
+        let count = manager.recv(&mut buffer).expect("a state");
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    };
+    let mut serving = command(&data, &[]);
+    serving.env("NOTIFY_SOCKET", &path);
+    let mut node = start_logged(serving, &dir.path().join("log"));
+    assert_eq!(next_state(), "READY=1");
+    let upgraded = run_to_end(guildhall(["upgrade", "--data"]).arg(&data));
+    let told = String::from_utf8_lossy(&upgraded.stdout).into_owned();
+    assert!(upgraded.status.success(), "{told} {}", stderr(&upgraded));
+    let pid = told.split(' ').nth(1).expect("a process id").to_owned();
+    // The new process is ready as soon as it serves; the old one reports it before it ends.
+    let mut states = [next_state(), next_state()];
+    states.sort();
+    assert_eq!(states, [format!("MAINPID={pid}"), "READY=1".to_owned()]);
+    assert_eq!(wait_for("the end of the process before", || node.process.has_ended()), Some(0));
+    assert!(Command::new("kill").arg(&pid).status().expect("kill runs").success());
+    assert_eq!(next_state(), "STOPPING=1");
+    wait_for("the end of the next process", || UnixStream::connect(data.join("takeover.sock")).err());
 }

@@ -30,6 +30,8 @@ pub(crate) enum HandoffStep {
     GiveUp,
     /// Another node's guild is this one's.
     TakeOver(Box<TakenOver>),
+    /// Sessions of the process before will not attach any more.
+    EndRestore,
 }
 
 /// A guild that has stopped.
@@ -91,6 +93,10 @@ impl GuildHost {
             HandoffStep::Stay => self.stay(cx),
             HandoffStep::GiveUp => return self.give_up(cx),
             HandoffStep::TakeOver(taken) => return self.take_over(cx, *taken),
+            HandoffStep::EndRestore => {
+                let now = cx.now;
+                self.run_and_push(cx, |guild| guild.end_restore(now));
+            }
         }
         self.advance(cx);
     }

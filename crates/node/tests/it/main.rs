@@ -6,6 +6,7 @@ mod cluster;
 mod directory;
 mod directs;
 mod durable;
+mod export;
 mod failure;
 mod ids;
 mod issuers;

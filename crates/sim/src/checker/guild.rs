@@ -38,7 +38,7 @@ impl Checker {
         self.look_at_presences();
     }
 
-    fn look_at_presences(&mut self) {
+    pub(super) fn look_at_presences(&mut self) {
         let presences = self.shown.presences();
         if self.state.presences != presences {
             Rc::make_mut(&mut self.state).presences = presences;

@@ -18,13 +18,14 @@ impl Checker {
         self.living(side).filter(is_inside).for_each(|session| session.lose_sight(guild_id));
     }
 
-    /// The process ended, with nothing under way; the next one finds this of the guild.
+    /// The process ended, with nothing under way; the next one finds this of the guild. At a takeover it has also what
+    /// was only in memory.
     ///
     /// # Errors
     /// If the record differs from the published state.
-    pub fn process_ended(&mut self, record: &GuildRecord) -> Result<(), Fault> {
+    pub fn process_ended(&mut self, record: &GuildRecord, takes_over: bool) -> Result<(), Fault> {
         let before = self.state.clone();
-        if !before.voice.is_empty() {
+        if !takes_over && !before.voice.is_empty() {
             return fault(format!("no event reported that these left voice: {:?}", before.voice));
         }
         let last_messages = record.channels.iter().filter(|channel| channel.thread.is_none());
@@ -33,6 +34,11 @@ impl Checker {
         let mut state = State::of(record);
         state.last_messages = last_messages;
         state.bans.clone_from(&before.bans);
+        if takes_over {
+            state.voice.clone_from(&before.voice);
+            state.presences.clone_from(&before.presences);
+            state.last_messages.clone_from(&before.last_messages);
+        }
         // Members keep the ids of deleted roles in the store.
         state
             .members
@@ -46,14 +52,30 @@ impl Checker {
         }
         self.state = Rc::new(state);
         self.relays.clear();
+        if takes_over {
+            self.shown.process_ended();
+            return Ok(());
+        }
         self.shown = PresenceModel::default();
         self.published_presences.clear();
         self.pace = Default::default();
         Ok(())
     }
 
+    /// Sessions of the process before that have not attached are gone.
+    pub fn restore_ended(&mut self) {
+        self.shown.restore_ended();
+        self.look_at_presences();
+    }
+
     /// The partitions of the next process took over the sessions with these ids.
-    pub fn restored(&mut self, now: Now, partitions: &[&Partition], ids: &BTreeSet<String>) -> Result<(), Fault> {
+    pub fn restored(
+        &mut self,
+        now: Now,
+        partitions: &[&Partition],
+        ids: &BTreeSet<String>,
+        takes_over: bool,
+    ) -> Result<(), Fault> {
         self.by_key.clear();
         self.living = Default::default();
         for (at, session) in self.sessions.iter_mut().enumerate().filter(|(_, session)| session.gone.is_none()) {
@@ -65,7 +87,7 @@ impl Checker {
             let Some(product) = found else {
                 return fault(format!("session {} was left, and is not there", session.id));
             };
-            session.restore(now.instant, product.key);
+            session.restore(now.instant, product.key, takes_over);
             self.by_key.insert((session.side, product.key), at);
             self.living[session.side].push(at);
         }

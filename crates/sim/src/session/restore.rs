@@ -5,8 +5,8 @@ use crate::model::{ChannelDispatch, OutOfView};
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
-    /// Another process took it over.
-    pub fn restore(&mut self, now: Instant, key: SlotKey) {
+    /// Another process took it over. `is_quiet`: with the guild, so that no event is missing.
+    pub fn restore(&mut self, now: Instant, key: SlotKey, is_quiet: bool) {
         self.key = key;
         self.conn = None;
         self.detached_since = Some(now);
@@ -25,7 +25,7 @@ impl Session {
         // The client sends its requests again.
         self.chunks.clear();
         // Its knowledge of presences and deleted messages may be outdated until the next event about them.
-        self.was_restored = true;
+        self.was_restored |= !is_quiet;
     }
 
     /// Whether it waits for its guild, without receiving GUILD_CREATE.
