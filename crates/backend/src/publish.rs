@@ -195,11 +195,15 @@ impl AudienceBody {
             let channel_id = external::id_in(v1, ExternalKind::Channel, "audience.channel", channel).await?;
             return Ok(To::Channel(channel_id, guild_id));
         }
-        let of_guild = guild_id.unwrap_or(GuildId::new(0));
+        // `Publication::check` has refused roles without a guild, and an empty audience.
+        let in_guild = |rule| match guild_id {
+            Some(guild_id) => Ok(To::Guild(guild_id, rule)),
+            None => Err(V1Error::field("audience.guild", "Must be the id of a guild.")),
+        };
         if let Some(roles) = &self.roles {
-            return Ok(To::Guild(of_guild, AudienceRule::Roles(roles.iter().map(|role| role.id()).collect())));
+            return in_guild(AudienceRule::Roles(roles.iter().map(|role| role.id()).collect()));
         }
-        let Some(users) = &self.users else { return Ok(To::Guild(of_guild, AudienceRule::Members)) };
+        let Some(users) = &self.users else { return in_guild(AudienceRule::Members) };
         let field = |index| format!("audience.users[{index}]");
         let mut users: Vec<UserId> = external::ids_of(v1, ExternalKind::User, field, users).await?;
         users.sort_unstable();

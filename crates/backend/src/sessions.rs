@@ -110,7 +110,7 @@ pub(super) struct SessionBody {
     buffered_bytes: usize,
     /// `connected` or `resumable`.
     state: &'static str,
-    /// Milliseconds in query it can still be resumed; null while it is connected.
+    /// Milliseconds in which it can still be resumed; null while it is connected.
     resumable_ms: Option<u64>,
     /// Number of its partition.
     partition: u16,
