@@ -1,8 +1,8 @@
-//! Drain: asks clients to leave at the rate at which other nodes accept them.
+//! Drain: makes clients leave, by op 7, at the rate at which other nodes accept them.
 //!
-//! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`reconnect_all`).
+//! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that sends op 7 (`reconnect_all`).
 //! Invariants  D1 every client receives op 7 within `asking_ms_max`, however slow the pace would be. D2 the pace is
-//!             jittered: each tick asks between 0.5 and 1.5 times its share. D3 with a count of what other nodes have
+//!             jittered: each tick sends 0.5 to 1.5 times its share. D3 with a count of what other nodes have
 //!             accepted, as many clients wait as these accept in `WAITING_S`, and a tenth that may not come back.
 //!             (tests `d1_*` to `d3_*`)
 //! Limits      `WAITING_MIN`, `WAITING_MAX` and `PER_S_MIN`; `asking_ms_max` for asking, `grace_ms` for leaving;
@@ -26,11 +26,11 @@ const STARTS_PER_S_MIN: u32 = 100;
 const PER_S_MIN: f64 = 20.0;
 /// Interval in which the rate of other nodes is measured.
 const MEASURE: Duration = Duration::from_secs(1);
-/// Clients that were asked and may wait: as many as the other nodes accept in this time, within bounds.
+/// Clients that have got op 7 and may wait: as many as the other nodes accept in this time, within bounds.
 const WAITING_S: f64 = 2.0;
 const WAITING_MIN: f64 = 100.0;
 const WAITING_MAX: f64 = 20_000.0;
-/// Time in which clients are asked for the places that are free among them.
+/// Time in which op 7 goes out for the free places among them.
 const FILL_S: f64 = 0.25;
 /// Share of the clients that come back; more of them do not matter.
 const RETURNING: f64 = 0.9;
@@ -84,7 +84,7 @@ struct Pace {
     followed: Option<Followed>,
 }
 
-/// What other nodes have accepted (D3).
+/// Count of the sessions that other nodes have accepted (D3).
 #[derive(Debug)]
 struct Followed {
     /// At the begin.
@@ -132,7 +132,7 @@ impl Pace {
         self.per_s = followed_per_s.max(PER_S_MIN).max(needed);
     }
 
-    /// Number of clients to ask now, `elapsed` after the previous batch.
+    /// Number of clients that get op 7 now, `elapsed` after the previous batch.
     fn next(&mut self, elapsed: Duration) -> usize {
         let jitter = 0.5 + self.rng.fraction();
         self.credit += self.per_s * elapsed.as_secs_f64() * jitter;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_everybody_is_asked_in_time() {
+    fn d1_every_client_gets_op_7_in_time() {
         let plan = DrainPlan { asking_ms_max: 10_000, grace_ms: 5_000 };
         for (conns_count, starts_per_s) in [(1, 0), (300, 0), (20_000, 0), (20_000, 900), (1_000_000, 5_000)] {
             for seed in 0..20 {
@@ -253,7 +253,7 @@ mod tests {
             asked += count;
             came += (0..count).filter(|_| rng.chance(returning)).count();
             elapsed += TICK;
-            // What is not used in a tick is lost.
+            // Unused room of a tick is lost.
             let share = capacity * TICK.as_secs_f64();
             room = (room + share).min(share + 1.0);
             let now = (came - accepted).min(room as usize);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_every_client_is_asked_in_time_also_if_no_node_accepts_or_reports_anything() {
+    fn d1_op_7_goes_out_in_time_though_no_node_accepts_or_reports() {
         let plan = DrainPlan { asking_ms_max: 10_000, grace_ms: 5_000 };
         // Other nodes stop to report after this many ticks.
         for reports in [usize::MAX, 20, 0] {
