@@ -464,7 +464,7 @@ def experiments(plots):
             "Client libraries: packets per second to the raw event",
             "2,450 GUILD_CREATE and 5,000 MESSAGE_CREATE over a loopback socket, per second of CPU time of the client. The "
             "published figures are those of tiny-discord, the fastest of four libraries. TINY_DISCORD names a clone of it.",
-            ("--rounds", "1", "--passes", "2", "--no-profile", "--summary"),
+            ("--rounds", "1", "--no-profile", "--summary"),
             client_rows,
             plots.clients,
             program="clients",
