@@ -9,7 +9,7 @@
 
 mod mirrors;
 
-pub use mirrors::MirrorMail;
+pub use mirrors::{MirrorMail, MoveFault};
 
 use crate::{
     client::{ClientParams, TestClient, identify_payload},
@@ -190,6 +190,7 @@ pub struct TestCluster {
     are_news_held: bool,
     /// Nodes that were killed.
     killed: BTreeSet<usize>,
+    move_fault: MoveFault,
 }
 
 impl Default for TestCluster {
@@ -230,6 +231,7 @@ impl TestCluster {
             clients: Vec::new(),
             are_news_held: false,
             killed: BTreeSet::new(),
+            move_fault: MoveFault::None,
         }
     }
 
@@ -291,6 +293,11 @@ impl TestCluster {
     #[must_use]
     pub fn is_held(&self, traffic: Hold) -> bool {
         self.held.contains(&traffic)
+    }
+
+    /// Plants a fault of session moves.
+    pub fn plant(&mut self, fault: MoveFault) {
+        self.move_fault = fault;
     }
 
     /// Begins an outage.
@@ -616,7 +623,7 @@ impl TestCluster {
         claim: &SessionClaim,
         bytes_max: usize,
     ) -> Result<HandOver, ResumeFault> {
-        let now = self.clock.now();
+        let (now, fault) = (self.clock.now(), self.move_fault);
         let killed = &self.killed;
         let others = self.partitions.iter_mut().enumerate();
         let others = others.filter(|(other, _)| *other != index && !killed.contains(other));
@@ -626,7 +633,11 @@ impl TestCluster {
                 Err(fault) => return Err(fault),
                 Ok(over) => {
                     let text = serde_json::to_string(&over).expect("it is plain data");
-                    return Ok(serde_json::from_str(&text).expect("as it was written"));
+                    let mut over: HandOver = serde_json::from_str(&text).expect("as it was written");
+                    if fault == MoveFault::LosesLast {
+                        mirrors::lose_last(&mut over);
+                    }
+                    return Ok(over);
                 }
             }
         }

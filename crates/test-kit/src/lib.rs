@@ -18,7 +18,7 @@ mod socket;
 pub use build::{GuildBuilder, bot, id, privileged, user};
 pub use client::{ClientFault, ClientParams, TestClient, identify_payload};
 pub use clock::FakeClock;
-pub use cluster::{ClientId, GRACE_MS, Hold, MirrorMail, Outage, TestCluster, TestClusterConfig};
+pub use cluster::{ClientId, GRACE_MS, Hold, MirrorMail, MoveFault, Outage, TestCluster, TestClusterConfig};
 pub use gate::ScriptedGate;
 pub use received::{Body, Dispatch, Received};
 pub use socket::{FakeLink, FakeSocket, ServerEnd, Transfer};

@@ -7,12 +7,16 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
 use guildhall_stdx::Rng;
-use guildhall_test_kit::{ClientId, MirrorMail, Received, TestCluster, TestClusterConfig, id};
-use std::collections::VecDeque;
+use guildhall_test_kit::{ClientId, MirrorMail, MoveFault, Received, TestCluster, TestClusterConfig, id};
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 const NODES: usize = 4;
 const DIRECT: u64 = 90;
 const STEPS: usize = 120;
+/// Seeds of a run; the environment variable SEEDS replaces it.
 const SEEDS: u64 = 300;
 /// Least number of runs with a crash in which the client never identifies again.
 const RESUMED_RUNS_MIN: usize = 50;
@@ -30,6 +34,8 @@ struct World {
     messages: u64,
     last_message: u64,
     has_new_guild: bool,
+    /// The guild is unavailable.
+    is_out: bool,
     last_seq: u64,
     crashes: usize,
 }
@@ -59,6 +65,7 @@ impl World {
             messages: 0,
             last_message: 0,
             has_new_guild: false,
+            is_out: false,
             last_seq,
             crashes: 0,
         }
@@ -74,7 +81,11 @@ impl World {
             assert!(dispatch.seq > self.last_seq, "{} after {}", dispatch.seq, self.last_seq);
             self.last_seq = dispatch.seq;
             match &*dispatch.name {
-                "GUILD_CREATE" => self.has_new_guild = true,
+                "GUILD_DELETE" => self.is_out = true,
+                "GUILD_CREATE" => {
+                    assert!(std::mem::take(&mut self.is_out), "GUILD_CREATE of a guild that was available");
+                    self.has_new_guild = true;
+                }
                 "MESSAGE_CREATE" => self.receive(&text(&dispatch.d()["content"])),
                 _ => {}
             }
@@ -254,21 +265,34 @@ impl World {
     }
 }
 
-fn run(seed: u64) -> (usize, Result<(), Identifies>) {
+fn run(seed: u64, fault: MoveFault) -> (usize, Result<(), Identifies>) {
     let mut world = World::new(seed);
+    world.cluster.plant(fault);
     let ended = (0..STEPS).try_for_each(|_| world.step()).and_then(|()| world.finish());
     (world.crashes, ended)
 }
 
 #[test]
 fn c2_c3_crashes_lose_nothing_in_silence_and_double_nothing() {
+    #[expect(clippy::disallowed_methods, reason = "the number of seeds is chosen where the test is started")]
+    let seeds = std::env::var("SEEDS").ok().map_or(SEEDS, |text| text.parse().expect("a number"));
     let (mut resumed_runs, mut crashes) = (0, 0);
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         println!("seed {seed}");
-        let (count, ended) = run(seed);
+        let (count, ended) = run(seed, MoveFault::None);
         crashes += count;
         resumed_runs += usize::from(count > 0 && ended.is_ok());
     }
-    println!("{crashes} crashes; in {resumed_runs} of {SEEDS} runs the client resumed after each");
-    assert!(resumed_runs >= RESUMED_RUNS_MIN, "{resumed_runs} of {SEEDS} runs");
+    println!("{crashes} crashes; in {resumed_runs} of {seeds} runs the client resumed after each");
+    assert!(resumed_runs >= RESUMED_RUNS_MIN, "{resumed_runs} of {seeds} runs");
+}
+
+/// The model notices a fault within `SEEDS` seeds.
+#[test]
+fn planted_faults_of_session_moves_and_mirrors_are_noticed() {
+    for fault in [MoveFault::LosesLast, MoveFault::StaleMirror] {
+        let is_noticed = |seed: &u64| catch_unwind(AssertUnwindSafe(|| run(*seed, fault))).is_err();
+        let seed = (0..SEEDS).find(is_noticed).unwrap_or_else(|| panic!("{fault:?} goes unnoticed in {SEEDS} seeds"));
+        println!("{fault:?}: seed {seed}");
+    }
 }

@@ -23,6 +23,32 @@ impl MirrorMail {
     }
 }
 
+/// A planted fault of session moves, which a model has to notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MoveFault {
+    #[default]
+    None,
+    /// A session that moves loses the last message of its replay buffer.
+    LosesLast,
+    /// The node with the mirror acknowledges what a session has done, and forgets it.
+    StaleMirror,
+}
+
+/// Removes the last message of each session's replay buffer; without one, its last dispatch.
+pub(super) fn lose_last(over: &mut HandOver) {
+    for session in &mut over.sessions {
+        let mut places: Vec<Option<u32>> = session.places().collect();
+        let is_message =
+            |place: &Option<u32>| place.is_some_and(|place| over.dispatches[place as usize].name == "MESSAGE_CREATE");
+        let lost = places.iter().rposition(is_message).or(places.len().checked_sub(1));
+        if let Some(at) = lost {
+            places.remove(at);
+        }
+        session.entries.clear();
+        places.into_iter().for_each(|place| session.push(place));
+    }
+}
+
 struct Places(Vec<u64>);
 
 impl MirrorPlaces for Places {
@@ -71,7 +97,10 @@ impl TestCluster {
     /// Delivers reports, unless their holder was killed.
     pub fn deliver_mirrors(&mut self, mail: Vec<MirrorMail>) -> MirrorsTaken {
         let mut sum = MirrorsTaken::default();
-        for MirrorMail { holder, from, batch } in mail {
+        for MirrorMail { holder, from, mut batch } in mail {
+            if self.move_fault == MoveFault::StaleMirror {
+                batch.progress.clear();
+            }
             if self.is_alive(holder) {
                 let taken = self.partitions[holder].partition.take_mirrors(self.clock.now(), from, batch);
                 sum.refused_count += taken.refused_count;
