@@ -640,7 +640,7 @@ export interface PropertiesGuild extends CommonGuildFields {
   properties: GuildProperties;
 }
 
-/** A user by itself, as anybody sees it: `/users/{id}`. */
+/** A user with the fields that every account may see: `/users/{id}`. */
 export interface PublicUser extends User {
   banner: string | null;
   accent_color: null;
@@ -965,7 +965,7 @@ export interface User {
   public_flags: number;
   avatar_decoration_data: null;
   flags?: number;
-  /** `Some(())` is null: nobody wears the tag of a guild here. */
+  /** `Some(())` is null: guild tags are not supported. */
   primary_guild?: null;
 }
 
