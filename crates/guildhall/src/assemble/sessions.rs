@@ -35,6 +35,8 @@ pub(super) struct HandOverTo {
 /// The guilds have ended, and nothing happens any more. No other node took the sessions in `sent_back`.
 pub(super) fn leave_sessions(server: &RunningServer, to: &HandOverTo, sent_back: Vec<HandOver>) {
     let mut over = server.partitions().hand_over(to.bytes_max, to.loss);
+    // Sessions have left voice by events. States that a backend had set end without one.
+    over.iter_mut().for_each(|over| over.in_voice.clear());
     over.extend(sent_back);
     keep_sessions(&to.dir, &over);
 }
