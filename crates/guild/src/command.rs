@@ -35,7 +35,7 @@ pub use backend::{
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
-pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
+pub use message::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, ReplyTo};
 pub use outcome::Outcome;
 pub(crate) use outcome::{CommandResult, Stop};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};

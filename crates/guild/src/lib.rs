@@ -61,9 +61,9 @@ mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
-    ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, GuildPatch, GuildReply,
-    HistoryGrant, IMPORT_MEMBERS_MAX, Imported, InviteReply, Join, JoinAudience, MemberPatch, MessagePatch,
+    Actor, AllowedMentions, ArchivedThreads, AuditQuery, BackendCommand, BulkRole, CONTENT_CHARS_MAX, ChannelMove,
+    ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, GuildPatch,
+    GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, Imported, InviteReply, Join, JoinAudience, MemberPatch, MessagePatch,
     MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewRole,
     NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome, Page, Prune, PublishReply, REASSIGNED_MAX,
     ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction, RoleChange, RolePatch,

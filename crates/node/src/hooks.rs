@@ -15,7 +15,7 @@ use crate::{
     tokens::{TOKEN_BYTES_MAX, TokenKind, Verified},
 };
 use async_trait::async_trait;
-use guildhall_guild::{Actor, Command, MessagePatch, NewMessage, Refusal};
+use guildhall_guild::{Actor, CONTENT_CHARS_MAX, Command, MessagePatch, NewMessage, Refusal};
 use guildhall_model::{Attachment, ChannelId, GuildId, MessageId, UserId, WebhookId};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
@@ -26,8 +26,6 @@ use tokio::time::timeout;
 pub const AUTHENTICATE_MAX: Duration = Duration::from_secs(5);
 /// Time in which `ReviewMessage` answers.
 pub const REVIEW_MAX: Duration = Duration::from_secs(2);
-/// Longest content of a message, also of one that a hook replaced.
-const CONTENT_CHARS_MAX: usize = 2_000;
 
 /// Hooks of a node; by default none.
 #[derive(Clone, Default)]

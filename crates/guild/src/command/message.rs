@@ -4,10 +4,13 @@ use guildhall_model::{Attachment, Id, MessageId, Nonce, RoleId, StickerId, UserI
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Longest content of a message, in characters.
+pub const CONTENT_CHARS_MAX: usize = 2_000;
+
 /// A new message. The caller has checked lengths and counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NewMessage {
-    /// At most 2000 characters; may be empty only with embeds.
+    /// At most `CONTENT_CHARS_MAX` characters; may be empty only with embeds.
     pub content: String,
     /// Echoed in MESSAGE_CREATE.
     pub nonce: Option<Nonce>,

@@ -9,12 +9,11 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
 };
-use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
+use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, Refusal, ReplyTo};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
 use guildhall_model::{Attachment, ChannelId, Id, Nonce};
 use serde_json::Value;
 
-const CONTENT_CHARS_MAX: usize = 2000;
 const NONCE_CHARS_MAX: usize = 25;
 const COMPONENTS_MAX: usize = 40;
 const COMPONENTS_BYTES_MAX: usize = 16 * 1024;
