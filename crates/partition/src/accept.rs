@@ -25,8 +25,8 @@ impl Partition {
     }
 
     /// A socket finished its upgrade. The client receives HELLO.
-    pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Transport) -> SlotKey {
-        self.turn(now, link, |partition, turn| partition.greet(turn, params))
+    pub fn accept(&mut self, now: Now, params: ConnParams, transport: &mut impl Transport) -> SlotKey {
+        self.turn(now, transport, |partition, turn| partition.greet(turn, params))
     }
 
     fn greet(&mut self, turn: &mut Turn<'_, impl Transport>, params: ConnParams) -> SlotKey {
@@ -89,8 +89,8 @@ impl Partition {
     }
 
     /// A socket finished its upgrade, but its URL requests something that is not served: it is closed with that code.
-    pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Transport) -> SlotKey {
-        self.turn(now, link, |partition, turn| {
+    pub fn accept_refused(&mut self, now: Now, code: CloseCode, transport: &mut impl Transport) -> SlotKey {
+        self.turn(now, transport, |partition, turn| {
             let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
             let key = partition.insert_conn(turn.now, params, None);
             partition.core.close(turn, key, code);
@@ -104,9 +104,9 @@ impl Partition {
         now: Now,
         code: CloseCode,
         reason: &str,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) -> SlotKey {
-        self.turn(now, link, |partition, turn| {
+        self.turn(now, transport, |partition, turn| {
             let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
             let key = partition.insert_conn(turn.now, params, None);
             partition.core.close_websocket(turn, key, Some(code.code()), reason, code.session_fate());
@@ -125,13 +125,13 @@ impl Partition {
     }
 
     /// The client sent bytes.
-    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
+    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.core.handle_bytes(turn, key, input));
     }
 
     /// Continues writing to a socket that has room again.
-    pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| {
+    pub fn handle_writable(&mut self, now: Now, key: SlotKey, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| {
             if let Some(conn) = partition.core.conns.get_mut(key) {
                 let since = conn.send.blocked_since();
                 if let Some(trial) = conn.sent.trial_mut() {
@@ -144,7 +144,7 @@ impl Partition {
     }
 
     /// Handles the end of a socket. The session can be resumed, unless a close frame ended it.
-    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.core.abort(turn, key));
+    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.core.abort(turn, key));
     }
 }

@@ -268,9 +268,9 @@ impl Partition {
         session: SlotKey,
         guild_id: GuildId,
         messages: &[Arc<Message>],
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) {
-        self.turn(now, link, |partition, turn| partition.send_messages(turn, session, guild_id, messages))
+        self.turn(now, transport, |partition, turn| partition.send_messages(turn, session, guild_id, messages))
     }
 
     fn send_messages(

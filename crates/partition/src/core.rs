@@ -220,7 +220,7 @@ impl Core {
             self.count_unreadable(dictionary);
         }
         let Some(conn) = self.conns.get_mut(key) else { return };
-        turn.link.note_close(key, code, sender);
+        turn.transport.note_close(key, code, sender);
         conn.phase = Phase::Closing;
         conn.timing.begin_phase(turn.now.instant);
         if conn.cursor.is_frame_truncated() {
@@ -230,7 +230,7 @@ impl Core {
         conn.inbox.take_pending();
         conn.send.close_with(close_frame(code, reason).to_vec());
         self.arm_timer(turn.now.instant.after_ms(CLOSING_MS), key);
-        turn.link.resume_reading(key);
+        turn.transport.resume_reading(key);
         self.pump(turn, key);
     }
 
@@ -241,8 +241,8 @@ impl Core {
             self.counters.aborted_total += u64::from(!matches!(conn.phase, Phase::Closing));
             self.render.release(&mut conn.render);
             match conn.send.is_blocked() {
-                true => turn.link.reset_conn(key),
-                false => turn.link.drop_conn(key),
+                true => turn.transport.reset_conn(key),
+                false => turn.transport.drop_conn(key),
             }
         }
     }

@@ -12,8 +12,8 @@ use guildhall_stdx::{Instant, Now, SlotKey};
 
 impl Partition {
     /// Runs what is due.
-    pub fn handle_timers(&mut self, now: Now, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.fire_timers(turn))
+    pub fn handle_timers(&mut self, now: Now, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.fire_timers(turn))
     }
 
     fn fire_timers(&mut self, turn: &mut Turn<'_, impl Transport>) {

@@ -55,8 +55,8 @@ impl RelayEntry {
 impl Partition {
     /// A guild's message to the relay here. If more messages follow at once, it may be `AtFlush`; the driver calls
     /// `flush` after the last.
-    pub fn handle_guild(&mut self, now: Now, message: ToRelay, delivery: Delivery, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, delivery))
+    pub fn handle_guild(&mut self, now: Now, message: ToRelay, delivery: Delivery, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.pass_to_relay(turn, message, delivery))
     }
 
     fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Transport>, message: ToRelay, delivery: Delivery) {

@@ -118,8 +118,14 @@ impl Partition {
     }
 
     /// All sessions that can be resumed, as they are now. After a possible loss, sessions see an outage of every guild.
-    pub fn hand_over(&mut self, now: Now, bytes_max: usize, loss: RecentLoss, link: &mut impl Transport) -> HandOver {
-        self.turn(now, link, |partition, turn| partition.export_sessions(turn, bytes_max, loss))
+    pub fn hand_over(
+        &mut self,
+        now: Now,
+        bytes_max: usize,
+        loss: RecentLoss,
+        transport: &mut impl Transport,
+    ) -> HandOver {
+        self.turn(now, transport, |partition, turn| partition.export_sessions(turn, bytes_max, loss))
     }
 
     fn export_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, bytes_max: usize, loss: RecentLoss) -> HandOver {
@@ -163,12 +169,12 @@ impl Partition {
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
         is_quiet: bool,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) -> usize {
         let restored = self.restore_sessions(now, over, users, is_quiet);
         self.core.counters.restored_total += restored.len() as u64;
         if !over.in_voice.is_empty() {
-            self.turn(now, link, |partition, turn| {
+            self.turn(now, transport, |partition, turn| {
                 for (key, _) in &restored {
                     partition.core.push_outages(turn, *key, |guild_id, _| over.loses(guild_id));
                 }
@@ -245,8 +251,8 @@ impl Partition {
     }
 
     /// Restored sessions that still wait for a guild see an outage of it; GUILD_CREATE follows when it answers.
-    pub fn fail_pending_restores(&mut self, now: Now, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| {
+    pub fn fail_pending_restores(&mut self, now: Now, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| {
             for key in partition.core.sessions.keys() {
                 partition.core.push_outages_where(turn, key, |entry| entry.is_restored);
             }

@@ -58,9 +58,9 @@ impl Partition {
         now: Now,
         key: SlotKey,
         result: Result<Account, AuthFailure>,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) {
-        self.turn(now, link, |partition, turn| partition.apply_authentication(turn, key, result))
+        self.turn(now, transport, |partition, turn| partition.apply_authentication(turn, key, result))
     }
 
     fn apply_authentication(
@@ -110,8 +110,8 @@ impl Partition {
 
     /// A connection arrived from another partition, because its session is here. The driver has registered its socket
     /// at `next_conn_key`.
-    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Transport) -> SlotKey {
-        self.turn(now, link, |partition, turn| partition.adopt(turn, moving))
+    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, transport: &mut impl Transport) -> SlotKey {
+        self.turn(now, transport, |partition, turn| partition.adopt(turn, moving))
     }
 
     fn adopt(&mut self, turn: &mut Turn<'_, impl Transport>, moving: MovingConn) -> SlotKey {
@@ -154,7 +154,7 @@ impl Partition {
         let still_reading =
             self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Authenticating(_)));
         if still_reading {
-            turn.link.resume_reading(key);
+            turn.transport.resume_reading(key);
         }
     }
 
@@ -197,7 +197,7 @@ impl Partition {
             token: account.token,
         });
         conn.phase = Phase::Established(slot);
-        turn.link.note_account(key, account.user.id);
+        turn.transport.note_account(key, account.user.id);
         conn.cursor.start_at(1);
         if account.user.bot {
             conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
@@ -289,7 +289,7 @@ impl Partition {
         session.replay.trim(resume.seq);
         session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
-        turn.link.note_account(key, user_id);
+        turn.transport.note_account(key, user_id);
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Established(session_key);
             conn.cursor.start_at(resume.seq + 1);
@@ -369,8 +369,8 @@ impl Partition {
     }
 
     /// Handles the answer to `Output::FetchDirects`. None: they could not be read.
-    pub fn handle_directs(&mut self, now: Now, key: SlotKey, own: Option<OwnData>, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, own))
+    pub fn handle_directs(&mut self, now: Now, key: SlotKey, own: Option<OwnData>, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.apply_directs(turn, key, own))
     }
 
     fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, own: Option<OwnData>) {
@@ -476,7 +476,7 @@ impl Core {
     ) {
         let Some(conn) = self.conns.remove(key) else { return };
         let moving = MovingConn { conn, claimant, resume };
-        turn.link.transfer(key, to, Box::new(moving));
+        turn.transport.transfer(key, to, Box::new(moving));
     }
 
     /// Serves the session until then; none: without an end.

@@ -205,7 +205,7 @@ impl Core {
             }
         };
         if let PendingAuth::Identify(identify) = &claim
-            && let Err(fault) = self.gatekeeper.may_begin(turn.now, turn.link.address(key), &identify.token)
+            && let Err(fault) = self.gatekeeper.may_begin(turn.now, turn.transport.address(key), &identify.token)
         {
             self.refuse_identify(turn, key, fault.into());
             return Ok(());
@@ -219,7 +219,7 @@ impl Core {
         };
         if let Some(conn) = self.conns.get_mut(key) {
             conn.phase = Phase::Authenticating(Box::new(claim));
-            turn.link.pause_reading(key);
+            turn.transport.pause_reading(key);
             self.outputs.push_back(Output::Authenticate { conn: key, token, purpose });
         }
         Ok(())

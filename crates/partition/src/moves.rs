@@ -140,9 +140,9 @@ impl Partition {
         now: Now,
         claim: &SessionClaim,
         bytes_max: usize,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) -> Result<HandOver, ResumeFault> {
-        self.turn(now, link, |partition, turn| partition.release(turn, claim, bytes_max))
+        self.turn(now, transport, |partition, turn| partition.release(turn, claim, bytes_max))
     }
 
     fn release(
@@ -186,9 +186,9 @@ impl Partition {
         now: Now,
         ids: &[Arc<str>],
         bytes_max: usize,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) -> (HandOver, usize) {
-        self.turn(now, link, |partition, turn| {
+        self.turn(now, transport, |partition, turn| {
             let (mut over, mut limit) = (HandOver::default(), SnapshotLimit::new(bytes_max));
             for (count, id) in ids.iter().enumerate() {
                 let key = partition.core.sessions.find(id);
@@ -274,8 +274,8 @@ impl Partition {
     }
 
     /// Handles the answer to `Output::FetchSession`.
-    pub fn handle_fetched(&mut self, now: Now, fetched: Fetched, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.arrive(turn, fetched))
+    pub fn handle_fetched(&mut self, now: Now, fetched: Fetched, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.arrive(turn, fetched))
     }
 
     fn arrive(&mut self, turn: &mut Turn<'_, impl Transport>, fetched: Fetched) {
@@ -316,9 +316,9 @@ impl Partition {
         now: Now,
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) -> usize {
-        self.turn(now, link, |partition, turn| {
+        self.turn(now, transport, |partition, turn| {
             let restored = partition.restore_sessions(turn.now, over, users, false);
             for (session, place) in &restored {
                 partition.welcome(turn, *session, &over.sessions[*place], None);
@@ -427,7 +427,7 @@ impl Core {
     fn await_move(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, claimant: Claimant, resume: Resume) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.phase = Phase::Authenticating(Box::new(PendingAuth::Move(claimant, resume)));
-        turn.link.pause_reading(key);
+        turn.transport.pause_reading(key);
     }
 
     fn is_moving(&self, key: SlotKey) -> bool {

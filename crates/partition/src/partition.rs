@@ -190,8 +190,8 @@ impl Partition {
     }
 
     /// Writes the dispatches that connections got since the last flush.
-    pub fn flush(&mut self, now: Now, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.core.flush(turn));
+    pub fn flush(&mut self, now: Now, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.core.flush(turn));
     }
 
     /// Replaces the limits, and the stream codec of new connections. A limit applies from its next check on; the

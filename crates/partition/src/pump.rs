@@ -107,7 +107,7 @@ impl Core {
         if let Some(trial) = conn.sent.trial_mut()
             && session.pending_ready.is_none()
         {
-            trial.await_delivery(seq, turn.link.handed_over_ns());
+            trial.await_delivery(seq, turn.transport.handed_over_ns());
         }
         if conn.codec.shares_search() && !conn.send.is_blocked() {
             dispatch.count_recipient(session.encoding, redaction);
@@ -118,7 +118,7 @@ impl Core {
             && !(session.compress_payloads && dispatch.is_local())
             && !dispatch.is_lazy();
         let straight = straight && !conn.send.is_blocked() && conn.is_drained() && session.pending_ready.is_none();
-        if straight && !turn.link.has_queued(conn_key) {
+        if straight && !turn.transport.has_queued(conn_key) {
             let mut tally = Tally {
                 counters: &mut self.counters,
                 sent: &mut self.sent,
@@ -128,11 +128,14 @@ impl Core {
             };
             let mut frame = dispatch.frame(session.encoding, redaction);
             let (form, way) = (conn.codec.form(), conn.sent.way());
-            let started_at = if form.compresses() { tally.time(turn.link) } else { None };
+            let started_at = if form.compresses() { tally.time(turn.transport) } else { None };
             let bytes = form.write(&mut frame, seq, &mut self.deflater);
-            tally.timed(started_at, turn.link, dispatch, way);
-            let sent =
-                if turn.link.queue_send(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
+            tally.timed(started_at, turn.transport, dispatch, way);
+            let sent = if turn.transport.queue_send(conn_key, bytes) {
+                Ok(bytes.len())
+            } else {
+                turn.transport.send(conn_key, bytes)
+            };
             let all = bytes.len();
             let is_apart = may_be_dropped(dispatch);
             if let Ok(sent) = sent
@@ -198,7 +201,7 @@ impl Core {
 
     /// Sends the frames that `push` queued, and keeps the bytes that did not fit.
     pub(crate) fn flush_batch(&mut self, turn: &mut Turn<'_, impl Transport>) {
-        for (key, shortfall) in turn.link.flush_batch() {
+        for (key, shortfall) in turn.transport.flush_batch() {
             match shortfall {
                 PartialSend::Rest(rest) => {
                     // Bytes count when they are sent.
@@ -261,7 +264,7 @@ impl Core {
 
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
-        if turn.link.has_queued(key) {
+        if turn.transport.has_queued(key) {
             // The queued frames go out first.
             self.flush_batch(turn);
         }
@@ -270,10 +273,10 @@ impl Core {
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.send.unblock();
                     if let Some(trial) = conn.sent.trial_mut().filter(|trial| trial.awaits_delivery()) {
-                        trial.delivered(conn.cursor.next_seq(), turn.link.nanos());
+                        trial.delivered(conn.cursor.next_seq(), turn.transport.nanos());
                     }
                     if matches!(conn.phase, Phase::Closing) {
-                        turn.link.finish(key);
+                        turn.transport.finish(key);
                     }
                 }
             }
@@ -299,7 +302,7 @@ impl Core {
         let mut chunks = 0;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
-            send_unsent(conn, key, turn.link, &mut self.counters)?;
+            send_unsent(conn, key, turn.transport, &mut self.counters)?;
             if !conn.cursor.is_mid_frame() {
                 self.render.release(&mut conn.render);
             }
@@ -368,14 +371,14 @@ impl Core {
             };
             let written = if conn.codec.compressor().is_some() {
                 let writer = (&mut self.matchers, &mut self.scratch, self.flush_queue.flushes_count());
-                write_compressed(conn, key, session, writer, (turn.link, may_wait), tally)
+                write_compressed(conn, key, session, writer, (turn.transport, may_wait), tally)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
-                write_payload_compressed(conn, session, turn.link, tally)
+                write_payload_compressed(conn, session, turn.transport, tally)
             } else {
-                write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), tally)
+                write_shared(conn, key, session, &mut self.deflater, (turn.transport, may_wait), tally)
             };
             if entry.dispatch.is_lazy() && !conn.cursor.is_mid_frame() {
                 entry.dispatch.was_written(session.encoding);

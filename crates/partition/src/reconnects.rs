@@ -28,8 +28,8 @@ pub struct Leaving {
 impl Partition {
     /// Sends op 7 to `count` clients whose connection has a larger compression context, once to each: they resume with
     /// a usual one. Returns the number of clients.
-    pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Transport) -> usize {
-        self.turn(now, link, |partition, turn| partition.reclaim_upgrades(turn, count))
+    pub fn take_back_upgrades(&mut self, now: Now, count: usize, transport: &mut impl Transport) -> usize {
+        self.turn(now, transport, |partition, turn| partition.reclaim_upgrades(turn, count))
     }
 
     fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize) -> usize {
@@ -58,8 +58,14 @@ impl Partition {
     }
 
     /// Sends op 7 to `count` more clients. A client that has not left after `grace_ms` is closed with 4000.
-    pub fn send_reconnects(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Transport) -> Leaving {
-        self.turn(now, link, |partition, turn| partition.reconnect_some(turn, count, grace_ms))
+    pub fn send_reconnects(
+        &mut self,
+        now: Now,
+        count: usize,
+        grace_ms: u64,
+        transport: &mut impl Transport,
+    ) -> Leaving {
+        self.turn(now, transport, |partition, turn| partition.reconnect_some(turn, count, grace_ms))
     }
 
     fn reconnect_some(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize, grace_ms: u64) -> Leaving {
@@ -81,8 +87,8 @@ impl Partition {
     }
 
     /// Closes every connection with 4000, after which clients resume.
-    pub fn close_all(&mut self, now: Now, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| {
+    pub fn close_all(&mut self, now: Now, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| {
             for key in partition.core.conns.keys() {
                 partition.core.close(turn, key, CloseCode::UnknownError);
             }

@@ -5,8 +5,8 @@
 //! Invariants  S1 a frame counts when it is begun or put with the unsent bytes: in full and once. So wire bytes of all
 //!             rows are the bytes that sockets took, those that are unsent, and those that ended connections left.
 //!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search. S3 one compression
-//!             in `TIMED_ONE_IN` is timed, by the clock of the link and in no fixed rhythm, so that the sample has its
-//!             share of the dispatches that make a search or a body for others.
+//!             in `TIMED_ONE_IN` is timed, by the clock of the transport and in no fixed rhythm, so that the sample has
+//!             its share of the dispatches that make a search or a body for others.
 //! Limits      one row per event name, codec and encoding; everything that is no dispatch shares one name.
 
 use crate::{
@@ -272,7 +272,7 @@ pub struct Tally<'a> {
 }
 
 impl Tally<'_> {
-    /// A socket took these bytes, or the link will send them.
+    /// A socket took these bytes, or the transport will send them.
     pub fn took(&mut self, bytes: usize) {
         self.counters.sent_bytes += bytes as u64;
     }
@@ -307,19 +307,19 @@ impl Tally<'_> {
     }
 
     /// A compression begins. Returns the time, if this one is timed.
-    pub fn time(&mut self, link: &impl Transport) -> Option<u64> {
-        if guildhall_accounting::is_on() && self.sampler.is_due() { link.nanos() } else { None }
+    pub fn time(&mut self, transport: &impl Transport) -> Option<u64> {
+        if guildhall_accounting::is_on() && self.sampler.is_due() { transport.nanos() } else { None }
     }
 
     /// A compression ended, for which `time` returned `started_at`. Returns its nanoseconds, if it was timed.
     pub fn timed(
         &mut self,
         started_at: Option<u64>,
-        link: &impl Transport,
+        transport: &impl Transport,
         dispatch: &Dispatch,
         way: Way,
     ) -> Option<u64> {
-        let ns = link.nanos()?.saturating_sub(started_at?);
+        let ns = transport.nanos()?.saturating_sub(started_at?);
         self.sent.add_time(dispatch.name(), way, ns);
         Some(ns)
     }

@@ -124,7 +124,7 @@ impl<'a, L: Transport> SessionRecipients<'a, L> {
         turn: &'a mut Turn<'_, L>,
         (logs, newest, tally): (&'a mut Vec<Rc<SharedLog>>, &'a mut NewestPresences, &'a mut RelayTally),
     ) -> Self {
-        let turn = Turn { now: turn.now, link: turn.link };
+        let turn = Turn { now: turn.now, transport: turn.transport };
         Self { core, turn, logs, newest, tally, has_siblings: false }
     }
 
@@ -175,9 +175,9 @@ impl<L: Transport> GroupDelivering for GroupDelivery<'_, '_, L> {
         let SessionRecipients { core, turn, tally, .. } = &mut **recipients;
         let Some(session) = core.sessions.at_mut(slot) else { return };
         let Logged { offset, size, body_bytes } = *logged.get_or_insert_with(|| {
-            turn.link.encode_begins();
+            turn.transport.encode_begins();
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
-            turn.link.encode_ends();
+            turn.transport.encode_ends();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();

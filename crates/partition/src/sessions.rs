@@ -113,8 +113,14 @@ impl Partition {
 
     /// Closes connections with `code` and forgets their sessions, including those without a connection. Returns the
     /// number of sessions.
-    pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Transport) -> usize {
-        self.turn(now, link, |partition, turn| partition.end_sessions(turn, whose, code))
+    pub fn close_sessions(
+        &mut self,
+        now: Now,
+        whose: &Whose,
+        code: CloseCode,
+        transport: &mut impl Transport,
+    ) -> usize {
+        self.turn(now, transport, |partition, turn| partition.end_sessions(turn, whose, code))
     }
 
     fn end_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, whose: &Whose, code: CloseCode) -> usize {
@@ -143,8 +149,8 @@ impl Partition {
     }
 
     /// An account changed. Its sessions here receive USER_UPDATE; of a bot with shards only the first.
-    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.change_user(turn, user))
+    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, transport: &mut impl Transport) {
+        self.turn(now, transport, |partition, turn| partition.change_user(turn, user))
     }
 
     fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
@@ -169,9 +175,9 @@ impl Partition {
         now: Now,
         published: &Arc<Published>,
         user_ids: &[UserId],
-        link: &mut impl Transport,
+        transport: &mut impl Transport,
     ) {
-        self.turn(now, link, |partition, turn| partition.push_to_users(turn, published, user_ids))
+        self.turn(now, transport, |partition, turn| partition.push_to_users(turn, published, user_ids))
     }
 
     fn push_to_users(&mut self, turn: &mut Turn<'_, impl Transport>, published: &Arc<Published>, user_ids: &[UserId]) {
@@ -188,9 +194,9 @@ impl Partition {
                 let reader = Reader::of(session);
                 let Some(redaction) = reader.form_of(published) else { continue };
                 if reached == 0 && !dispatch.is_lazy() {
-                    turn.link.encode_begins();
+                    turn.transport.encode_begins();
                     dispatch.frame(session.encoding, redaction);
-                    turn.link.encode_ends();
+                    turn.transport.encode_ends();
                 }
                 reached += 1;
                 let mut mark = || marks.of(&reader, (&dispatch, redaction));

@@ -124,9 +124,9 @@ impl Partition {
     }
 
     /// Takes out the connections whose sessions are in `over`, and those without a session, and passes their sockets to
-    /// the link. The others get op 7; the driver closes them.
-    pub fn hand_over_conns(&mut self, now: Now, over: &HandOver, link: &mut impl Transport) -> Vec<ConnSnapshot> {
-        self.turn(now, link, |partition, turn| {
+    /// the transport. The others get op 7; the driver closes them.
+    pub fn hand_over_conns(&mut self, now: Now, over: &HandOver, transport: &mut impl Transport) -> Vec<ConnSnapshot> {
+        self.turn(now, transport, |partition, turn| {
             partition.core.flush_batch(turn);
             let first_seqs = over.sessions.iter().map(|kept| (kept.id.as_str(), kept.first_seq)).collect();
             let keys = partition.core.conns.keys();
@@ -137,8 +137,8 @@ impl Partition {
     }
 
     /// A connection of the previous process. Its socket is at `next_conn_key` already. One that cannot go on is closed.
-    pub fn adopt_conn(&mut self, now: Now, kept: &ConnSnapshot, link: &mut impl Transport) -> SlotKey {
-        self.turn(now, link, |partition, turn| partition.adopt_snapshot(turn, kept))
+    pub fn adopt_conn(&mut self, now: Now, kept: &ConnSnapshot, transport: &mut impl Transport) -> SlotKey {
+        self.turn(now, transport, |partition, turn| partition.adopt_snapshot(turn, kept))
     }
 
     fn adopt_snapshot(&mut self, turn: &mut Turn<'_, impl Transport>, kept: &ConnSnapshot) -> SlotKey {
@@ -194,7 +194,7 @@ impl Partition {
     fn serve(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, session: SlotKey, kept: &ConnSnapshot) {
         let Some(of_session) = self.core.sessions.attach(session, key) else { return };
         let (user_id, is_bot) = (of_session.user.id, of_session.kind() == AccountKind::Bot);
-        turn.link.note_account(key, user_id);
+        turn.transport.note_account(key, user_id);
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Established(session);
             if is_bot {
@@ -242,7 +242,7 @@ impl Core {
         key: SlotKey,
         first_seqs: &HashMap<&str, u64>,
     ) -> Option<ConnSnapshot> {
-        if !turn.link.can_leave(key) {
+        if !turn.transport.can_leave(key) {
             return None;
         }
         let conn = self.conns.get(key)?;
@@ -267,7 +267,7 @@ impl Core {
         if let Some(session) = session_key {
             self.sessions.detach(session);
         }
-        turn.link.leave(key);
+        turn.transport.leave(key);
         Some(ConnSnapshot {
             session_id,
             is_etf: conn.codec.encoding() == Encoding::Etf,

@@ -127,8 +127,8 @@ pub trait Transport {
     fn resume_reading(&mut self, conn: SlotKey);
 
     /// Moves a connection with its socket to the partition of its session, which calls `Partition::handle_transferred`.
-    /// The socket must leave its key within this call: the next connection may get the same slot. A link that does not
-    /// implement this closes the socket, and the client connects again.
+    /// The socket must leave its key within this call: the next connection may get the same slot. A transport that does
+    /// not implement this closes the socket, and the client connects again.
     fn transfer(&mut self, conn: SlotKey, to: PartitionId, moving: Box<MovingConn>) {
         let _ = (to, moving);
         self.drop_conn(conn);

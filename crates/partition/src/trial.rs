@@ -338,8 +338,14 @@ impl Partition {
 
     /// Sends op 7 to `count` clients in an arm of the experiment other than its control, once to each. Returns the
     /// number of clients.
-    pub fn reconnect_trials(&mut self, now: Now, experiment: u64, count: usize, link: &mut impl Transport) -> usize {
-        self.turn(now, link, |partition, turn| partition.reconnect_arms(turn, experiment, count))
+    pub fn reconnect_trials(
+        &mut self,
+        now: Now,
+        experiment: u64,
+        count: usize,
+        transport: &mut impl Transport,
+    ) -> usize {
+        self.turn(now, transport, |partition, turn| partition.reconnect_arms(turn, experiment, count))
     }
 
     fn reconnect_arms(&mut self, turn: &mut Turn<'_, impl Transport>, experiment: u64, count: usize) -> usize {

@@ -10,7 +10,7 @@ use guildhall_stdx::Now;
 /// The context of one input: its time, and the sockets to write to.
 pub struct Turn<'a, L> {
     pub now: Now,
-    pub link: &'a mut L,
+    pub transport: &'a mut L,
 }
 
 impl Partition {
@@ -18,11 +18,11 @@ impl Partition {
     pub(crate) fn turn<L: Transport, T>(
         &mut self,
         now: Now,
-        link: &mut L,
+        transport: &mut L,
         input: impl FnOnce(&mut Self, &mut Turn<'_, L>) -> T,
     ) -> T {
         self.core.matchers.now = now.instant;
-        let mut turn = Turn { now, link };
+        let mut turn = Turn { now, transport };
         let result = input(self, &mut turn);
         self.finish_arrivals(&mut turn);
         self.process_requests(&mut turn);

@@ -46,13 +46,13 @@ impl From<Closed> for PumpError {
 pub fn send_unsent(
     conn: &mut Conn,
     key: SlotKey,
-    link: &mut impl Transport,
+    transport: &mut impl Transport,
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     if !conn.send.has_unsent() {
         return Ok(());
     }
-    let sent = link.send(key, conn.send.unsent())?;
+    let sent = transport.send(key, conn.send.unsent())?;
     counters.sent_bytes += sent as u64;
     if conn.send.mark_sent(sent) { Ok(()) } else { Err(PumpError::Full) }
 }
@@ -113,8 +113,8 @@ pub fn may_be_dropped(dispatch: &Dispatch) -> bool {
     dispatch.retention() != Retention::Lasting
 }
 
-/// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the link, for
-/// nothing may be written behind what waits.
+/// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the transport,
+/// for nothing may be written behind what waits.
 fn is_all(conn: &Conn, session: &Session, seq: u64) -> bool {
     seq > session.replay.last_seq() && !conn.send.has_control() && session.profile.member_requests.is_empty()
 }
@@ -140,7 +140,7 @@ pub fn write_compressed(
     key: SlotKey,
     session: &Session,
     (matchers, scratch, turn): (&mut Matchers, &mut Vec<u8>, u64),
-    (link, may_wait): (&mut impl Transport, bool),
+    (transport, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let mut result = Ok(());
@@ -160,9 +160,9 @@ pub fn write_compressed(
         let what = (&*entry.dispatch, entry.redaction);
         let deflate = conn.codec.deflate();
         let Some(compressor) = conn.codec.compressor_mut() else { return Err(PumpError::Codec) };
-        let started_at = tally.time(link);
+        let started_at = tally.time(transport);
         let written = matchers.write(compressor, (session, turn), what, seq, scratch);
-        let timed = tally.timed(started_at, link, &entry.dispatch, way);
+        let timed = tally.timed(started_at, transport, &entry.dispatch, way);
         let writer = compressor.writer();
         if let Some(ns) = timed {
             compressor.took(ns);
@@ -208,11 +208,12 @@ pub fn write_compressed(
     if frames.is_empty() {
         return result;
     }
-    if may_wait && result.is_ok() && is_all(conn, session, conn.cursor.next_seq()) && link.queue_send(key, frames) {
+    if may_wait && result.is_ok() && is_all(conn, session, conn.cursor.next_seq()) && transport.queue_send(key, frames)
+    {
         tally.took(frames.len());
         return Ok(());
     }
-    let sent = link.send(key, frames)?;
+    let sent = transport.send(key, frames)?;
     tally.took(sent);
     if sent < frames.len() {
         conn.send.keep(&frames[sent..]);
@@ -234,7 +235,7 @@ pub fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
 pub fn write_payload_compressed(
     conn: &mut Conn,
     session: &Session,
-    link: &impl Transport,
+    transport: &impl Transport,
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let seq = conn.cursor.next_seq();
@@ -242,9 +243,9 @@ pub fn write_payload_compressed(
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let way = Way::of_payload(session.encoding);
-    let started_at = tally.time(link);
+    let started_at = tally.time(transport);
     deflate_once(frame.write_for(seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
-    tally.timed(started_at, link, &entry.dispatch, way);
+    tally.timed(started_at, transport, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
     let frame_bytes = header.len() + compressed.len();
     tally.started((&mut conn.sent, way, SentBy::Alone), (session, &*entry.dispatch), &frame, seq, frame_bytes);
@@ -260,7 +261,7 @@ fn write_one(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    (link, may_wait): (&mut impl Transport, bool),
+    (transport, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let (seq, way) = (conn.cursor.next_seq(), conn.sent.way());
@@ -268,11 +269,11 @@ fn write_one(
     let may_wait = may_wait && is_all(conn, session, seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let form = conn.codec.form();
-    let started_at = if form.compresses() { tally.time(link) } else { None };
+    let started_at = if form.compresses() { tally.time(transport) } else { None };
     let bytes = form.write(&mut frame, seq, deflater);
-    tally.timed(started_at, link, &entry.dispatch, way);
+    tally.timed(started_at, transport, &entry.dispatch, way);
     let all = bytes.len();
-    let sent = if may_wait && link.queue_send(key, bytes) { all } else { link.send(key, bytes)? };
+    let sent = if may_wait && transport.queue_send(key, bytes) { all } else { transport.send(key, bytes)? };
     let is_apart = sent < all && may_be_dropped(&entry.dispatch);
     if is_apart {
         conn.send.keep(&bytes[sent..]);
@@ -300,12 +301,12 @@ pub fn write_shared(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    (link, may_wait): (&mut impl Transport, bool),
+    (transport, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let (first_seq, way) = (conn.cursor.next_seq(), conn.sent.way());
     if !conn.cursor.is_mid_frame() && first_seq == session.replay.last_seq() {
-        return write_one(conn, key, session, deflater, (link, may_wait), tally);
+        return write_one(conn, key, session, deflater, (transport, may_wait), tally);
     }
     let form = conn.codec.form();
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
@@ -329,9 +330,9 @@ pub fn write_shared(
         let entry = entry.as_ref()?;
         let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
         if form.compresses() {
-            let started_at = tally.time(link);
+            let started_at = tally.time(transport);
             form.prepare(&mut frame, deflater);
-            tally.timed(started_at, link, &entry.dispatch, way);
+            tally.timed(started_at, transport, &entry.dispatch, way);
         }
         Some(frame)
     });
@@ -348,7 +349,7 @@ pub fn write_shared(
         }
     }
     let total: usize = slices[..slices_count].iter().map(|slice| slice.len()).sum();
-    let sent = link.send_vectored(key, &slices[..slices_count])?;
+    let sent = transport.send_vectored(key, &slices[..slices_count])?;
     tally.took(sent);
     let mut left = sent;
     let of_entries = entries.iter().flatten();

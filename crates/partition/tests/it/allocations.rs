@@ -61,7 +61,7 @@ struct Crowd {
     clock: FakeClock,
     partition: Partition,
     guild: Guild,
-    link: NullTransport,
+    transport: NullTransport,
     streams: RelayStreams,
     mail: VecDeque<ToRelay>,
     conns: Vec<SlotKey>,
@@ -85,7 +85,7 @@ impl Crowd {
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
             guild,
-            link: NullTransport::default(),
+            transport: NullTransport::default(),
             streams: RelayStreams::default(),
             mail: VecDeque::new(),
             conns: Vec::new(),
@@ -93,13 +93,13 @@ impl Crowd {
         let now = crowd.clock.now();
         let params = ConnParams { encoding: Encoding::Json, compression };
         for _ in 0..count {
-            let key = crowd.partition.accept(now, params, &mut crowd.link);
+            let key = crowd.partition.accept(now, params, &mut crowd.transport);
             // Messages and members without presences: otherwise each session would receive those of all others.
             let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
-            crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.link);
+            crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.transport);
             let account =
                 Account { user: account.clone(), guilds: vec![id(1)], token: 0, expires_at: None, admission: None };
-            crowd.partition.handle_authenticated(now, key, Ok(account), &mut crowd.link);
+            crowd.partition.handle_authenticated(now, key, Ok(account), &mut crowd.transport);
             crowd.conns.push(key);
         }
         crowd.go_around();
@@ -117,7 +117,7 @@ impl Crowd {
                         self.guild.handle_relay(now, message);
                     }
                     Output::FetchDirects { session, .. } => {
-                        self.partition.handle_directs(now, session, Some(OwnData::default()), &mut self.link);
+                        self.partition.handle_directs(now, session, Some(OwnData::default()), &mut self.transport);
                     }
                     _ => {}
                 }
@@ -127,10 +127,10 @@ impl Crowd {
                 break;
             }
             while let Some(message) = self.mail.pop_front() {
-                self.partition.handle_guild(now, message, Delivery::Now, &mut self.link);
+                self.partition.handle_guild(now, message, Delivery::Now, &mut self.transport);
             }
         }
-        self.partition.flush(now, &mut self.link);
+        self.partition.flush(now, &mut self.transport);
     }
 
     fn take_mail(&mut self) {
@@ -156,7 +156,7 @@ impl Crowd {
         let now = self.clock.now();
         for key in self.conns.clone() {
             let mut beat = masked(1, &1_000_000.into());
-            self.partition.handle_bytes(now, key, &mut beat, &mut self.link);
+            self.partition.handle_bytes(now, key, &mut beat, &mut self.transport);
         }
     }
 
@@ -167,8 +167,8 @@ impl Crowd {
         let info = allocation_counter::measure(|| {
             batch
                 .into_iter()
-                .for_each(|message| self.partition.handle_guild(now, message, Delivery::Now, &mut self.link));
-            self.partition.flush(now, &mut self.link);
+                .for_each(|message| self.partition.handle_guild(now, message, Delivery::Now, &mut self.transport));
+            self.partition.flush(now, &mut self.transport);
         });
         info.count_total
     }
@@ -176,11 +176,11 @@ impl Crowd {
     /// Allocations of one round of passive updates after a message.
     fn allocations_of_a_round(&mut self) -> u64 {
         let message = self.say();
-        self.partition.handle_guild(self.clock.now(), message, Delivery::Now, &mut self.link);
+        self.partition.handle_guild(self.clock.now(), message, Delivery::Now, &mut self.transport);
         self.heartbeats();
-        let (now, sends) = (self.clock.now(), self.link.sends);
-        let info = allocation_counter::measure(|| self.partition.handle_timers(now, &mut self.link));
-        assert_eq!(self.link.sends - sends, self.conns.len(), "every connection received it");
+        let (now, sends) = (self.clock.now(), self.transport.sends);
+        let info = allocation_counter::measure(|| self.partition.handle_timers(now, &mut self.transport));
+        assert_eq!(self.transport.sends - sends, self.conns.len(), "every connection received it");
         info.count_total
     }
 
@@ -188,15 +188,15 @@ impl Crowd {
     fn allocations(&mut self, messages: usize) -> u64 {
         let batch: Vec<ToRelay> = (0..messages).map(|_| self.say()).collect();
         let now = self.clock.now();
-        let sends = self.link.sends;
+        let sends = self.transport.sends;
         let info = allocation_counter::measure(|| {
             for (n, message) in batch.into_iter().enumerate() {
                 let delivery = if n + 1 < messages { Delivery::AtFlush } else { Delivery::Now };
-                self.partition.handle_guild(now, message, delivery, &mut self.link);
+                self.partition.handle_guild(now, message, delivery, &mut self.transport);
             }
-            self.partition.flush(now, &mut self.link);
+            self.partition.flush(now, &mut self.transport);
         });
-        assert_eq!(self.link.sends - sends, self.conns.len(), "every connection received all of it in one call");
+        assert_eq!(self.transport.sends - sends, self.conns.len(), "every connection received all of it in one call");
         info.count_total
     }
 
@@ -274,9 +274,9 @@ fn a_backlog_on_a_shared_log_costs_nothing_per_session() {
             let [few, many] = crowds(kind, Compression::None).map(|mut crowd| {
                 crowd.warm_allocations(1);
                 let now = crowd.clock.now();
-                crowd.link.is_full = true;
+                crowd.transport.is_full = true;
                 if is_away {
-                    crowd.conns.iter().for_each(|key| crowd.partition.handle_hangup(now, *key, &mut crowd.link));
+                    crowd.conns.iter().for_each(|key| crowd.partition.handle_hangup(now, *key, &mut crowd.transport));
                 }
                 // With the first a stretch begins, and connections notice that they are full.
                 crowd.allocations_of_each(1);
@@ -286,12 +286,12 @@ fn a_backlog_on_a_shared_log_costs_nothing_per_session() {
                 }
                 if !is_away {
                     // All of it is there when there is room again.
-                    crowd.link.is_full = false;
-                    let bytes = crowd.link.bytes;
+                    crowd.transport.is_full = false;
+                    let bytes = crowd.transport.bytes;
                     for key in crowd.conns.clone() {
-                        crowd.partition.handle_writable(now, key, &mut crowd.link);
+                        crowd.partition.handle_writable(now, key, &mut crowd.transport);
                     }
-                    assert!(crowd.link.bytes - bytes > 100 * MESSAGES * crowd.conns.len());
+                    assert!(crowd.transport.bytes - bytes > 100 * MESSAGES * crowd.conns.len());
                 }
                 allocations
             });

@@ -1,4 +1,4 @@
-//! Batches: a link that takes frames for later must not be seen by clients.
+//! Batches: a transport that takes frames for later must not be seen by clients.
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
@@ -47,7 +47,7 @@ fn a_second_frame_of_the_same_turn_comes_after_the_first() {
     say(&mut cluster, &ana(), GENERAL, "1");
     say(&mut cluster, &ana(), GENERAL, "2");
     say(&mut cluster, &ana(), GENERAL, "3");
-    // Three inputs before the flush: the first is left with the link, the others wait for it.
+    // Three inputs before the flush: the first is left with the transport, the others wait for it.
     cluster.deliver_mail(0, 3);
     assert_eq!(heard(&mut cluster, client).iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
     assert_eq!(cluster.client(client).socket().writes_count() - before, 2);
@@ -61,7 +61,7 @@ fn a_close_frame_comes_after_what_was_queued() {
         cluster.client(client).socket().set_room(room);
         cluster.hold(Hold::Mail);
         say(&mut cluster, &ana(), GENERAL, "last words");
-        // In the same turn, after the message was left with the link.
+        // In the same turn, after the message was left with the transport.
         cluster.client(client).send(99, &serde_json::Value::Null);
         cluster.deliver_mail(0, 1);
         let received = cluster.take(client);

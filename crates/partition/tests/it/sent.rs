@@ -122,7 +122,7 @@ fn s3_a_sample_of_the_compressions_is_timed() {
         }
         let rows = rows(&cluster);
         let timed: u64 = rows.iter().map(|row| row.sent.timed).sum();
-        assert_eq!(rows.iter().map(|row| row.sent.timed_ns).sum::<u64>(), 1_000 * timed, "the link's clock");
+        assert_eq!(rows.iter().map(|row| row.sent.timed_ns).sum::<u64>(), 1_000 * timed, "the transport's clock");
         match codec {
             "none" => assert_eq!(timed, 0, "nothing is compressed"),
             _ => assert!((2..60).contains(&timed), "{codec}: {timed} of some 800"),

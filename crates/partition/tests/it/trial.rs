@@ -198,7 +198,7 @@ fn deliveries_are_timed_from_the_guild_to_a_socket_that_has_room() {
     }
     cluster.cut(client);
     let (count, ns) = times(&samples);
-    // The clock of the link advances by a microsecond with each look at it.
+    // The clock of the transport advances by a microsecond with each look at it.
     assert!((50..=60).contains(&count) && ns >= u64::from(count) * 1_000 && ns < 200_000, "{count} {ns}");
 
     // An event that waits for room is delivered when there is some.
