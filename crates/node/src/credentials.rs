@@ -3,8 +3,8 @@
 //! Not here    how they are checked and stored: `tokens`, `keys`, `sign_on`; other nodes: `revocations`.
 
 use crate::{
-    Issuers, Key, KeyError, KeyFault, KeyLife, Node, Scope, TokenFault, TokenKind, TokenRef, cluster, refusals::refuse,
-    revocations, sign_on::Subject, tokens,
+    Issuers, Key, KeyError, KeyFault, KeyLife, Membership, Node, Scope, TokenFault, TokenKind, TokenRef, cluster,
+    refusals::refuse, revocations, sign_on::Subject, tokens,
 };
 use guildhall_model::{User, UserId};
 use guildhall_stdx::Timestamp;
@@ -291,7 +291,8 @@ impl Node {
     /// Whether tokens and keys can be checked: the node is alone, or its lease is valid and it knows what was revoked.
     #[must_use]
     pub fn has_lease(&self) -> bool {
-        self.inner.membership.as_ref().is_none_or(|membership| membership.has_lease())
+        let has_lease = |membership: &Arc<Membership>| membership.has_lease() && self.inner.revocation_log.is_read();
+        self.inner.membership.as_ref().is_none_or(has_lease)
     }
 
     /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked. The caller

@@ -1,14 +1,16 @@
 //! Revocations in a cluster: every node forgets a token or key before the revocation is answered.
 //!
 //! Owns        the log of revocations in the store, and what this node has heard of it.
-//! Doors       `log_revocation`, then the revocation itself, then `end_revoked`; `follow` for what others revoke.
+//! Doors       `read_revocations` at the start; `log_revocation`, then the revocation itself, then `end_revoked`;
+//!             `follow` for what others revoke.
 //! Invariants  V1 when a revocation returns, no node accepts the token or key, or delivers to its sessions: a node
 //!             closes them (4004) before it answers that it has heard of the revocation; a node whose lease has ended
 //!             checks no tokens and keys, serves no guild, and ends its streams. V2 such a node joins again only after
 //!             it has read the log and ended the sessions of what was revoked meanwhile. V3 a node that has just
 //!             joined, and that the revoking node may not see yet, reads the log again after `AGAIN_AFTER`; a node
-//!             revokes nothing before it sees the others. (tests `v*_*` in `tests/it/cluster.rs`; the simulation in
-//!             `guildhall-cluster`)
+//!             revokes nothing before it sees the others. V4 a node accepts no token before it has read the log, so
+//!             that none of its sessions is older than the entries that it found. (tests `v*_*` in
+//!             `tests/it/cluster.rs`; the simulation in `guildhall-cluster`)
 //! Limits      an entry stays for `KEPT_MS`, by the clock of the node that wrote or found it. A node that was without a
 //!             lease for `AWAY_MAX_MS` does not join again: its process ends. `HEARD_MAX` entries are remembered; past
 //!             it one is applied twice, which also ends sessions that an account began since then.
@@ -81,11 +83,18 @@ struct Log {
     removes: VecDeque<(Instant, EntryId)>,
     /// When the lease ended, by both clocks.
     away_since: Option<Now>,
+    /// The log was read since the start (V4).
+    is_read: bool,
 }
 
 impl RevocationLog {
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the log was read since the start (V4).
+    pub(crate) fn is_read(&self) -> bool {
+        self.lock().is_read
     }
 }
 
@@ -152,7 +161,6 @@ pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
             Ok(is_in_time)
         })
     });
-    tokio::spawn(begin(Arc::downgrade(inner)));
 }
 
 /// Reads the log again, until that succeeds or the node ends.
@@ -167,24 +175,6 @@ async fn catch_up_again(of: Weak<Inner>) {
         drop(inner);
         tokio::time::sleep(LOG_PAUSE).await;
     }
-}
-
-/// Reads the log of a node that starts, and then (V3) what was not carried out when it started.
-async fn begin(of: Weak<Inner>) {
-    loop {
-        let Some(inner) = of.upgrade() else { return };
-        match inner.entries().await {
-            Ok(entries) => {
-                inner.take_first(entries);
-                break;
-            }
-            Err(error) => tracing::warn!(%error, "the log of revocations cannot be read; trying again"),
-        }
-        drop(inner);
-        tokio::time::sleep(LOG_PAUSE).await;
-    }
-    tokio::spawn(sweep(of.clone()));
-    catch_up_again(of).await;
 }
 
 /// Removes entries in time, until the node ends.
@@ -260,8 +250,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Entries from before this node started: no session of it, and nothing in its caches, is older. It removes them in
-    /// time; those of nodes that have ended, too.
+    /// Entries from before this node accepted tokens: no session of it, and nothing in its caches, is older (V4). It
+    /// removes them in time; those of nodes that have ended, too.
     fn take_first(&self, entries: Vec<(EntryId, Entry)>) {
         let now = self.clock.now().instant;
         for (id, Entry { revocation, is_done }) in entries {
@@ -303,6 +293,24 @@ pub(crate) fn of_token(token: TokenRef<'_>, user_id: UserId) -> Revocation {
 }
 
 impl Node {
+    /// Reads what the nodes of the cluster have revoked. Until then this node accepts no token (V4). A node alone has
+    /// nothing to read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn read_revocations(&self) -> Result<(), StoreError> {
+        if self.inner.membership.is_none() {
+            return Ok(());
+        }
+        let entries = self.inner.entries().await?;
+        self.inner.take_first(entries);
+        self.inner.revocation_log.lock().is_read = true;
+        tokio::spawn(sweep(Arc::downgrade(&self.inner)));
+        // What was not carried out at the start (V3).
+        tokio::spawn(catch_up_again(Arc::downgrade(&self.inner)));
+        Ok(())
+    }
+
     /// Writes an entry, before the revocation: a node that is away reads it. None: this node is alone.
     pub(crate) async fn log_revocation(&self, revocation: Revocation) -> Result<Option<RevocationNotice>, StoreError> {
         if self.inner.membership.is_none() {

@@ -250,6 +250,7 @@ async fn prepare(
         Arc::new(PartitionSink(server.partitions())),
         membership,
     );
+    node.read_revocations().await?;
     let experiments = NodeExperiments::new(
         node.clone(),
         server.partitions(),

@@ -186,6 +186,8 @@ impl Site {
             let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();
             let config = NodeConfig { guild_workers_count: 2, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 };
             let node = Node::start_as(config, limits, store, clock, local, Some(membership.clone()));
+            assert!(!node.has_lease(), "V4: it accepts no token before it has read the log");
+            node.read_revocations().await.unwrap();
             membership.activate();
             (node, membership)
         });
