@@ -5,7 +5,7 @@
 //!             hooks are set before the node serves its first client. (tests `it/embed.rs`)
 //! Not here    how the parts are connected: `assemble`. The traits of hooks: `guildhall_node`. `guildhall serve`, which
 //!             also reloads settings and passes its connections on: `cli`.
-//!             Spec  docs/embedding.md.
+//!             Spec  docs/embedding.md, docs/adr/0048.
 
 use crate::{
     assemble::{RunningNode, assemble_over, assemble_with},
