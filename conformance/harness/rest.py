@@ -12,6 +12,8 @@ import urllib.parse
 from .failure import Failure
 
 TRIES = 20
+# Headers have milliseconds, and the window ends in one of them.
+RESET_MARGIN_SECONDS = 0.05
 # The server closes idle connections after some time; a call must not meet that.
 IDLE_SECONDS = 3
 
@@ -46,9 +48,13 @@ class Rest:
     def delete(self, path):
         return self._call("DELETE", path)
 
+    def wait_for_room(self, method, path):
+        """Waits until the account's bucket has room again, so that a library of the same account gets no 429."""
+        time.sleep(max(0, self._not_before.pop((method, path), 0) - time.monotonic()))
+
     def _call(self, method, path, body=None):
         for _ in range(TRIES):
-            time.sleep(max(0, self._not_before.pop((method, path), 0) - time.monotonic()))
+            self.wait_for_room(method, path)
             status, headers, answer = self._request(method, path, body)
             if status == 429:
                 time.sleep(retry_after(method, path, headers, answer))
@@ -56,7 +62,7 @@ class Rest:
             if not 200 <= status < 300:
                 raise Failure(f"{method} {path} answered {status}: {answer}")
             if headers.get("x-ratelimit-remaining") == "0":
-                wait = float(headers.get("x-ratelimit-reset-after", 0))
+                wait = float(headers.get("x-ratelimit-reset-after", 0)) + RESET_MARGIN_SECONDS
                 self._not_before[method, path] = time.monotonic() + wait
             return answer
         raise Failure(f"{method} {path}: still rate limited after {TRIES} tries")

@@ -165,6 +165,7 @@ class Scenario:
     def _own_message(self):
         """The library's own REST layer, and the event that answers it."""
         content = f"conformance, from the client {THUMBS_UP}"
+        self._own.wait_for_room("POST", self._path("messages"))
         self._client.send("send", channel_id=self._channel_id, content=content)
         sent = self._client.wait_for("the client's own send", "sent")
         seen = self._client.wait_for("the client's own message", "message", lambda event: event["id"] == sent["id"])
