@@ -107,7 +107,7 @@ def summary(found):
 
 def about(kept):
     """Where and when; a load of more than the own processes means that others shared the machine."""
-    load = f"load {kept['load']:.1f}" + (": measured beside other work" if kept["load"] > LOAD_ALONE else "")
+    load = f"load {kept['load']:.1f}" + (": measured under load" if kept["load"] > LOAD_ALONE else "")
     return f"{kept['date']}, commit {kept['commit']}, {kept['machine']}, {load}, {kept['seconds']} s, {kept['chat']}"
 
 

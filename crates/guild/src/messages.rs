@@ -35,7 +35,7 @@ const ATTACHMENTS_MAX: usize = 10;
 /// Flags that others may change: SUPPRESS_EMBEDS.
 const FLAGS_OF_OTHERS: u32 = 1 << 2;
 
-/// What a new message has besides its fields.
+/// Inputs of a new message that are not fields of its request.
 #[derive(Debug, Default)]
 pub(crate) struct Sending<'a> {
     /// For the reply and the event.

@@ -5,7 +5,7 @@
 //!             jittered: each tick sends 0.5 to 1.5 times its share. D3 with a count of what other nodes have
 //!             accepted, as many clients wait as these accept in `WAITING_S`, and a tenth that may not come back.
 //!             (tests `d1_*` to `d3_*`)
-//! Limits      `WAITING_MIN`, `WAITING_MAX` and `PER_S_MIN`; `asking_ms_max` for asking, `grace_ms` for leaving;
+//! Limits      `WAITING_MIN`, `WAITING_MAX` and `PER_S_MIN`; `asking_ms_max` until all have op 7, `grace_ms` to leave;
 //!             remaining connections are closed with 4000.
 //! Not here    op 7 itself (`Partition::send_reconnects`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
 //!             docs/protocol/reference.md §1.12.

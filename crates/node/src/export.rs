@@ -63,7 +63,7 @@ pub(crate) fn export(now: Now, guild: &Guild, to: &dyn GuildSink) {
     }
 }
 
-/// Guilds of the process before, as far as they have arrived.
+/// Guilds that the previous process has passed on so far.
 #[derive(Default)]
 pub struct GuildImports(BTreeMap<GuildId, Import>);
 

@@ -2,7 +2,7 @@
 //!
 //! Owns        the traits that a program implements, the text that a hook sees, and the time that each hook has.
 //! Doors       `Node::set_hooks`.
-//! Invariants  H1 a text that a hook refuses, or does not answer for in time, changes nothing and reaches no one. H2 an
+//! Invariants  H1 a text that a hook refuses, or does not answer for in time, is not stored and not delivered. H2 an
 //!             account of a hook's subject has the id that the node chose at its first token, for ever. H3 requests of
 //!             backends (`Actor::System`) are not reviewed. (tests `guildhall/tests/it/embed.rs`)
 //! Limits      `AUTHENTICATE_MAX` per token and `REVIEW_MAX` per text; then the caller gets 503, or an invalid session

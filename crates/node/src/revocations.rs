@@ -306,7 +306,7 @@ impl Node {
         self.inner.take_first(entries);
         self.inner.revocation_log.lock().is_read = true;
         tokio::spawn(sweep(Arc::downgrade(&self.inner)));
-        // What was not carried out at the start (V3).
+        // Revocations that other nodes had begun and not completed (V3).
         tokio::spawn(catch_up_again(Arc::downgrade(&self.inner)));
         Ok(())
     }

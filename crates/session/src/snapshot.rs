@@ -114,7 +114,7 @@ pub struct MembershipSnapshot {
     pub is_inside: bool,
     /// Subscription of a user account; none for bots.
     pub subscription: Option<SubscriptionSnapshot>,
-    /// The account is in voice there by this session, as far as its partition knows.
+    /// The account is in voice there by this session, according to its partition.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_voice: bool,
 }

@@ -184,6 +184,26 @@ pub(crate) struct Relays {
     watchers: Watchers,
 }
 
+/// Reads at most `max` entries after `after`. Returns those that `select` takes, and the key to continue from; no key
+/// after the last entry.
+fn page<'a, K: Copy + Ord, V, T>(
+    entries: &'a BTreeMap<K, V>,
+    after: Option<K>,
+    max: usize,
+    select: impl Fn(K, &'a V) -> Option<T>,
+) -> (Vec<T>, Option<K>) {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut found, mut last) = (Vec::new(), None);
+    for (at, (key, value)) in entries.range((from, Bound::Unbounded)).enumerate() {
+        if at == max {
+            return (found, last);
+        }
+        last = Some(*key);
+        found.extend(select(*key, value));
+    }
+    (found, None)
+}
+
 impl Relays {
     /// No relay, session or watcher is left.
     pub fn is_empty(&self) -> bool {
@@ -309,34 +329,18 @@ impl Relays {
         after: Option<SessionKey>,
         max: usize,
     ) -> (Vec<(SessionKey, &Session)>, Option<SessionKey>) {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut found, mut last) = (Vec::new(), None);
-        for (at, (key, session)) in self.sessions.by_key.range((from, Bound::Unbounded)).enumerate() {
-            if at == max {
-                return (found, last);
-            }
-            last = Some(*key);
-            if self.links.get(&key.relay).is_some_and(|link| link.epoch == session.epoch) {
-                found.push((*key, session));
-            }
-        }
-        (found, None)
+        page(&self.sessions.by_key, after, max, |key, session| {
+            self.is_current(key.relay, session.epoch).then_some((key, session))
+        })
     }
 
     /// The same of watched members.
     pub fn watched_after(&self, after: Option<Watched>, max: usize) -> (Vec<Watched>, Option<Watched>) {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut found, mut last) = (Vec::new(), None);
-        for (at, (key, epoch)) in self.watchers.by_user.range((from, Bound::Unbounded)).enumerate() {
-            if at == max {
-                return (found, last);
-            }
-            last = Some(*key);
-            if self.links.get(&key.1).is_some_and(|link| link.epoch == *epoch) {
-                found.push(*key);
-            }
-        }
-        (found, None)
+        page(&self.watchers.by_user, after, max, |key, epoch| self.is_current(key.1, *epoch).then_some(key))
+    }
+
+    fn is_current(&self, relay: RelayId, epoch: u32) -> bool {
+        self.links.get(&relay).is_some_and(|link| link.epoch == epoch)
     }
 
     /// As `Sessions::of_relay`.

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 const AT_ONCE_MAX: usize = 32;
 const CLAIMS_MAX: usize = 4_096;
 
-/// What a claim is about.
+/// Object of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sought {
     Session,

@@ -48,7 +48,7 @@ pub fn answer(membership: &Membership, partitions: Partitions) {
     });
 }
 
-/// Sessions that other nodes have accepted, since each was first asked.
+/// Sessions that other nodes have accepted, each since its first answer.
 #[derive(Default)]
 struct Growth {
     last_by_node: BTreeMap<NodeNumber, u64>,

@@ -67,7 +67,7 @@ async fn o1_the_next_node_has_the_state_that_is_only_in_memory() {
         assert_eq!(say(&next, guild_id, channel_id, true).await, first);
         world = next;
     }
-    // What it writes is durable.
+    // Its writes are durable.
     world.say(guild_id, channel_id, "later").await.expect("it is sent");
     let (world, imported) = import(&world, &[]).await;
     assert!(imported.is_empty());

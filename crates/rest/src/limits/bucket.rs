@@ -24,7 +24,7 @@ macro_rules! buckets {
                 match self { $(Self::$name => Rule { limit: $limit, period_ms: $period_ms },)* }
             }
 
-            /// What it limits, in prose.
+            /// Description of the limited requests.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),*),)* }

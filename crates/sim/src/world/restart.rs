@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds in which connections that were cut are gone.
 const GOING_ROUNDS: usize = 100;
-/// Of restarts, so many are takeovers.
+/// Share of restarts that are takeovers.
 const TAKEOVERS: f64 = 0.4;
 /// Room for all sessions; and for some.
 const BYTES_MAX: [usize; 4] = [1 << 30, 1 << 30, 1 << 30, 100_000];
