@@ -19,6 +19,7 @@ CACHE = ROOT / ".cache"
 CLIENTS = ROOT / "clients"
 READERS = ROOT / "readers"
 EXAMPLES = ROOT.parent / "examples"
+REHEARSAL_CLIENTS = ROOT / "rehearsal" / "clients"
 
 LOG_TAIL_LINES = 25
 
@@ -388,10 +389,25 @@ TOOLCHAINS = {
     "example-rust": RustExample("example-rust", source=EXAMPLES / "rust"),
 }
 
+# Only `rehearsal/run` plays these, and only when it is run whole: `set-up` does not install them.
+REHEARSED = {
+    "py-cord": Python("py-cord", REHEARSAL_CLIENTS / "py-cord"),
+    "hikari": Python("hikari", REHEARSAL_CLIENTS / "hikari"),
+    "interactions.py": Python("interactions.py", REHEARSAL_CLIENTS / "interactions.py"),
+    "discordeno": Node("discordeno", REHEARSAL_CLIENTS / "discordeno"),
+    "arikawa": Go("arikawa", REHEARSAL_CLIENTS / "arikawa"),
+    "disgo": Go("disgo", REHEARSAL_CLIENTS / "disgo"),
+}
+
+
+def toolchain_of(name):
+    """The toolchain of one client."""
+    return TOOLCHAINS.get(name) or REHEARSED[name]
+
 
 def missing_tools(name):
     """What this machine lacks to run a client, as a reason to skip it; nothing if it lacks nothing."""
-    missing = TOOLCHAINS[name].missing_tools()
+    missing = toolchain_of(name).missing_tools()
     return f"{' and '.join(missing)} not found; needed to run {name}" if missing else None
 
 
@@ -401,7 +417,7 @@ def set_up(names):
 
     def set_up_one(name):
         try:
-            TOOLCHAINS[name].ensure()
+            toolchain_of(name).ensure()
         except (Failure, OSError, subprocess.SubprocessError) as error:
             print(error, file=sys.stderr, flush=True)
             return str(error)
