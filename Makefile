@@ -56,7 +56,7 @@ check: tools ## Before a commit is handed in: formatting, rules, lints, the test
 test: tools-test ## Every check and every test, from a fresh clone; prints a table of durations
 	tools/suite $(STAGES)
 
-# What only repeats more often than `make test`; some three hours on two cores.
+# What only repeats more often than `make test`; some five hours on two cores.
 test-long: tools-test ## What repeats for hours: 2,000 seeds, ten minutes per fuzz target, an hour of faults, suites against the release build
 	$(MAKE) --no-print-directory sim SUITE_BUILD=release SIM_SEEDS=2000
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
