@@ -22,8 +22,8 @@ use crate::{
 };
 use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
-    Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
-    StickerId, StickerItem, User, UserId,
+    Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, NewAttachment, Nonce,
+    Permissions, StickerId, StickerItem, User, UserId,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -231,11 +231,11 @@ impl Guild {
         ids.iter().map(item).collect()
     }
 
-    /// The same attachments, each with an id. Files stored on this server have one already, as part of their path.
-    pub(crate) fn with_ids(&mut self, now: Now, attachments: &[Attachment]) -> Vec<Attachment> {
-        let with_id = |new: &Attachment| match new.id.get() {
-            0 => Attachment { id: self.next_id(now), ..new.clone() },
-            _ => new.clone(),
+    /// Attachments as stored: those without an id get one.
+    pub(crate) fn with_ids(&mut self, now: Now, attachments: &[NewAttachment]) -> Vec<Attachment> {
+        let with_id = |new: &NewAttachment| {
+            let id = new.id.unwrap_or_else(|| self.next_id(now));
+            new.clone().with_id(id)
         };
         attachments.iter().map(with_id).collect()
     }
@@ -429,7 +429,7 @@ impl Guild {
         if let Some(kept) = &patch.attachments {
             message.attachments.retain(|attachment| kept.contains(&attachment.id));
         }
-        message.attachments.extend_from_slice(&patch.added);
+        message.attachments.extend(self.with_ids(turn.now, &patch.added));
         if message.attachments.len() > ATTACHMENTS_MAX {
             return Err(Refusal::InvalidForm("attachments").into());
         }

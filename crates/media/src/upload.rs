@@ -16,7 +16,7 @@ use crate::{
 use axum::http::StatusCode;
 use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ThreadReply};
 use guildhall_http_kit::{FieldError, FieldErrors, FileHead, FilePiece, OverQuota};
-use guildhall_model::{Attachment, ChannelId, Id, Message};
+use guildhall_model::{Attachment, ChannelId, Id, Message, NewAttachment};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -219,13 +219,17 @@ pub struct StoredFiles {
 impl StoredFiles {
     /// A message gets them.
     pub fn put_into(&self, message: &mut NewMessage) {
-        message.attachments.extend_from_slice(&self.attachments);
+        message.attachments.extend(self.new_attachments());
         self.link(&mut message.embeds);
+    }
+
+    fn new_attachments(&self) -> impl Iterator<Item = NewAttachment> {
+        self.attachments.iter().cloned().map(NewAttachment::from)
     }
 
     /// An edited message gets them.
     pub fn put_into_patch(&self, patch: &mut MessagePatch) {
-        patch.added.extend_from_slice(&self.attachments);
+        patch.added.extend(self.new_attachments());
         self.link(patch.embeds.as_deref_mut().unwrap_or_default());
     }
 

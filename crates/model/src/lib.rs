@@ -57,7 +57,7 @@ pub use id::{
 pub use intents::Intents;
 pub use invite::{Invite, InviteCode, ParseInviteCodeError};
 pub use member::{Member, MemberPictures};
-pub use message::{Attachment, Message, MessageReference, Nonce, StickerItem};
+pub use message::{Attachment, Message, MessageReference, NewAttachment, Nonce, StickerItem};
 pub use murmur3::murmur3_32;
 pub use opcode::Opcode;
 pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions, thread_permissions};

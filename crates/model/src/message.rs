@@ -28,7 +28,7 @@ pub struct MessageReference {
     pub message_id: MessageId,
     pub channel_id: ChannelId,
     /// None: in a direct message. Stored as 0 then.
-    #[serde(with = "guild_or_zero")]
+    #[serde(with = "id_or_zero")]
     pub guild_id: Option<GuildId>,
 }
 
@@ -56,6 +56,49 @@ pub struct Attachment {
     pub width: Option<u32>,
 }
 
+/// An attachment of a message that is not stored yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAttachment {
+    /// Id of a file that this node has stored, a part of its URL. None: a file hosted elsewhere; the guild
+    /// assigns its id.
+    #[serde(with = "id_or_zero")]
+    pub id: Option<Id<()>>,
+    /// As [`Attachment::filename`].
+    pub filename: String,
+    /// As [`Attachment::size`].
+    pub size: u64,
+    /// As [`Attachment::url`].
+    pub url: String,
+    /// As [`Attachment::content_type`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// As [`Attachment::description`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// As [`Attachment::height`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// As [`Attachment::width`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+}
+
+impl NewAttachment {
+    /// The attachment as stored, with this id.
+    #[must_use]
+    pub fn with_id(self, id: Id<()>) -> Attachment {
+        let Self { id: _, filename, size, url, content_type, description, height, width } = self;
+        Attachment { id, filename, size, url, content_type, description, height, width }
+    }
+}
+
+impl From<Attachment> for NewAttachment {
+    fn from(attachment: Attachment) -> Self {
+        let Attachment { id, filename, size, url, content_type, description, height, width } = attachment;
+        Self { id: Some(id), filename, size, url, content_type, description, height, width }
+    }
+}
+
 /// A sticker in a message, as it was when the message was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StickerItem {
@@ -65,18 +108,18 @@ pub struct StickerItem {
     pub format_type: u8,
 }
 
-/// A guild as stored: 0 for none.
-mod guild_or_zero {
-    use super::GuildId;
+/// An optional id in the stored form and between nodes: 0 for none.
+mod id_or_zero {
+    use super::Id;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub fn serialize<S: Serializer>(guild_id: &Option<GuildId>, serializer: S) -> Result<S::Ok, S::Error> {
-        guild_id.unwrap_or(GuildId::new(0)).serialize(serializer)
+    pub fn serialize<T, S: Serializer>(id: &Option<Id<T>>, serializer: S) -> Result<S::Ok, S::Error> {
+        id.unwrap_or(Id::new(0)).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GuildId>, D::Error> {
-        let guild_id = GuildId::deserialize(deserializer)?;
-        Ok(Some(guild_id).filter(|guild_id| guild_id.get() != 0))
+    pub fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Id<T>>, D::Error> {
+        let id = Id::deserialize(deserializer)?;
+        Ok(Some(id).filter(|id| id.get() != 0))
     }
 }
 
@@ -87,7 +130,7 @@ pub struct Message {
     pub id: MessageId,
     pub channel_id: ChannelId,
     /// None: in a direct message. Stored as 0 then.
-    #[serde(with = "guild_or_zero")]
+    #[serde(with = "id_or_zero")]
     pub guild_id: Option<GuildId>,
     /// The author's account as it was when the message was sent.
     pub author: Arc<User>,

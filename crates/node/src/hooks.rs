@@ -16,7 +16,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use guildhall_guild::{Actor, CONTENT_CHARS_MAX, Command, MessagePatch, NewMessage, Refusal};
-use guildhall_model::{Attachment, ChannelId, GuildId, MessageId, UserId, WebhookId};
+use guildhall_model::{ChannelId, GuildId, MessageId, NewAttachment, UserId, WebhookId};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -103,7 +103,7 @@ pub struct Draft<'a> {
     /// Buttons, selects and other components that are set.
     pub components: &'a [Value],
     /// Files that are added.
-    pub attachments: &'a [Attachment],
+    pub attachments: &'a [NewAttachment],
 }
 
 /// Result of a review.

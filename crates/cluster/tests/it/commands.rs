@@ -27,7 +27,7 @@ fn new_message() -> NewMessage {
         tts: true,
         embeds: vec![any_json()],
         components: vec![any_json()],
-        attachments: vec![attachment()],
+        attachments: vec![attachment().into()],
         sticker_ids: vec![id(61)],
         flags: 1 << 2,
         allowed_mentions: Some(allowed_mentions()),
@@ -52,7 +52,7 @@ fn message_patch() -> MessagePatch {
         embeds: Some(vec![any_json()]),
         components: Some(Vec::new()),
         attachments: Some(vec![id(91)]),
-        added: vec![attachment()],
+        added: vec![attachment().into()],
         flags: Some(0),
         allowed_mentions: Some(allowed_mentions()),
     }

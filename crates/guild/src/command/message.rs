@@ -1,6 +1,6 @@
 //! Input of commands that create and edit messages.
 
-use guildhall_model::{Attachment, Id, MessageId, Nonce, RoleId, StickerId, UserId};
+use guildhall_model::{Id, MessageId, NewAttachment, Nonce, RoleId, StickerId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ pub struct NewMessage {
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,
-    /// Files hosted elsewhere, with id 0 until one is assigned, and files stored by this node.
-    pub attachments: Vec<Attachment>,
+    /// Files hosted elsewhere, and files stored by this node.
+    pub attachments: Vec<NewAttachment>,
     /// Stickers of this guild.
     pub sticker_ids: Vec<StickerId>,
     /// Masked to the flags that a sender may set.
@@ -71,8 +71,8 @@ pub struct MessagePatch {
     pub components: Option<Vec<Value>>,
     /// Ids of the attachments that stay.
     pub attachments: Option<Vec<Id<()>>>,
-    /// Additional files with their ids.
-    pub added: Vec<Attachment>,
+    /// Additional files.
+    pub added: Vec<NewAttachment>,
     /// Replaces the flags that a sender may set.
     pub flags: Option<u32>,
     /// Allowed mentions in the new content.

@@ -3,6 +3,7 @@
 mod channel;
 mod guild;
 mod member_list;
+mod message;
 mod passive;
 mod ready;
 mod replies;

@@ -11,7 +11,7 @@ use crate::{
 };
 use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, Refusal, ReplyTo};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
-use guildhall_model::{Attachment, ChannelId, Id, Nonce};
+use guildhall_model::{ChannelId, Id, NewAttachment, Nonce};
 use serde_json::Value;
 
 const NONCE_CHARS_MAX: usize = 25;
@@ -32,7 +32,7 @@ fn unsupported(message: &'static str) -> FieldError {
 /// An entry of `attachments`.
 enum Named {
     /// A file at another URL.
-    Linked(Attachment),
+    Linked(NewAttachment),
     /// A file of this request.
     Uploaded(FileForm),
     /// The message has it already.
@@ -173,14 +173,14 @@ fn uploaded(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     })
 }
 
-fn linked(value: &Value) -> Parsed<Attachment> {
+fn linked(value: &Value) -> Parsed<NewAttachment> {
     form::object(value, |form| {
         let pixels = |v: &Value| form::integer(v, 1, 1 << 20).map(|n| n as u32);
         // Each is judged, whatever is wrong with the others.
         let (filename, url) =
             (form.required("filename", |v| form::text(v, 1, FILENAME_CHARS_MAX)), form.required("url", url));
-        Some(Attachment {
-            id: Id::new(0),
+        Some(NewAttachment {
+            id: None,
             filename: filename?,
             size: form.optional("size", |v| form::integer(v, 0, 1 << 50)).unwrap_or(0) as u64,
             content_type: form.optional("content_type", |v| form::text(v, 1, 255)),
