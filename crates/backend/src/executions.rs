@@ -29,14 +29,14 @@ const AGAIN_PAUSE: Duration = Duration::from_millis(50);
 const SETTLE_TRIES_MAX: usize = 20;
 
 #[derive(Serialize, Deserialize)]
-struct Question {
+struct KeyQuestion {
     by: Executor,
     name: KeyName,
     fingerprint: u64,
     what: KeyRequest,
 }
 
-impl PeerQuestion for Question {
+impl PeerQuestion for KeyQuestion {
     const KIND: &'static str = "executions";
     type Answer = KeyState;
 }
@@ -78,9 +78,9 @@ impl ClusterExecutions {
     pub fn new(membership: Arc<Membership>, keys_max: usize) -> Arc<Self> {
         let executions = Arc::new(Self { membership, executions: Mutex::new(Executions::new(keys_max)) });
         let of = Arc::downgrade(&executions);
-        executions
-            .membership
-            .on_question(move |question: Question| ready(of.upgrade().map(|executions| executions.answer(&question))));
+        executions.membership.on_question(move |question: KeyQuestion| {
+            ready(of.upgrade().map(|executions| executions.answer(&question)))
+        });
         executions
     }
 
@@ -89,7 +89,7 @@ impl ClusterExecutions {
     }
 
     /// Answers a question as the home of its key.
-    fn answer(&self, Question { by, name, fingerprint, what }: &Question) -> KeyState {
+    fn answer(&self, KeyQuestion { by, name, fingerprint, what }: &KeyQuestion) -> KeyState {
         let is_living = |executor| executor == *by || self.membership.is_member(executor);
         match what {
             KeyRequest::Begin => self.lock().begin(is_living, *by, name, *fingerprint),
@@ -104,7 +104,7 @@ impl ClusterExecutions {
     /// None: the home does not answer.
     async fn request(&self, name: &KeyName, fingerprint: u64, what: KeyRequest) -> Option<KeyState> {
         let by = self.membership.executor();
-        let question = Question { by, name: name.clone(), fingerprint, what };
+        let question = KeyQuestion { by, name: name.clone(), fingerprint, what };
         let home = self.membership.home_of(name.hash())?;
         if home == self.membership.number() {
             return Some(self.answer(&question));

@@ -40,11 +40,19 @@ pub(super) struct RetentionBody {
     keep_days: Option<u32>,
 }
 
-/// The guild in a path, or its channel or thread.
-async fn find(v1: &V1, path: &Path, of_channel: bool) -> Result<u64, V1Error> {
+/// Object of a path that a retention is set for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Guild,
+    /// A channel or thread of the guild.
+    Channel,
+}
+
+/// The id in the path.
+async fn find(v1: &V1, path: &Path, holder: Holder) -> Result<u64, V1Error> {
     let guild_id: GuildId = path.id("guild_id")?;
     guilds::reply(v1, guild_id).await?;
-    if !of_channel {
+    if holder == Holder::Guild {
         return Ok(guild_id.get());
     }
     let channel_id: ChannelId = path.id("channel_id")?;
@@ -54,8 +62,8 @@ async fn find(v1: &V1, path: &Path, of_channel: bool) -> Result<u64, V1Error> {
     }
 }
 
-async fn read(v1: &V1, path: &Path, of_channel: bool) -> Result<Json<RetentionBody>, V1Error> {
-    let id = find(v1, path, of_channel).await?;
+async fn read(v1: &V1, path: &Path, holder: Holder) -> Result<Json<RetentionBody>, V1Error> {
+    let id = find(v1, path, holder).await?;
     Ok(Json(RetentionBody { keep_days: v1.in_time(v1.node.store().keep_days(id)).await?? }))
 }
 
@@ -64,16 +72,16 @@ async fn put(
     caller: &Caller<Write>,
     path: &Path,
     body: Body<RetentionPut>,
-    of_channel: bool,
+    holder: Holder,
 ) -> Result<Json<RetentionBody>, V1Error> {
-    let id = find(v1, path, of_channel).await?;
+    let id = find(v1, path, holder).await?;
     let RetentionPut { keep_days } = body.read(v1, caller.permit_for(&id)).await?;
     v1.in_time(v1.node.store().set_keep_days(id, Some(keep_days))).await??;
     Ok(Json(RetentionBody { keep_days: Some(keep_days) }))
 }
 
-async fn delete(v1: &V1, path: &Path, of_channel: bool) -> Result<StatusCode, V1Error> {
-    let id = find(v1, path, of_channel).await?;
+async fn delete(v1: &V1, path: &Path, holder: Holder) -> Result<StatusCode, V1Error> {
+    let id = find(v1, path, holder).await?;
     v1.in_time(v1.node.store().set_keep_days(id, None)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -86,7 +94,7 @@ pub(super) async fn read_of_guild(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RetentionBody>, V1Error> {
-    read(&v1, &path, false).await
+    read(&v1, &path, Holder::Guild).await
 }
 
 /// Sets the retention of a guild
@@ -100,7 +108,7 @@ pub(super) async fn put_of_guild(
     path: Path,
     body: Body<RetentionPut>,
 ) -> Result<Json<RetentionBody>, V1Error> {
-    put(&v1, &caller, &path, body, false).await
+    put(&v1, &caller, &path, body, Holder::Guild).await
 }
 
 /// Removes the retention of a guild: the node's setting applies
@@ -111,7 +119,7 @@ pub(super) async fn delete_of_guild(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<StatusCode, V1Error> {
-    delete(&v1, &path, false).await
+    delete(&v1, &path, Holder::Guild).await
 }
 
 /// Reads the retention of a channel or thread
@@ -123,7 +131,7 @@ pub(super) async fn read_of_channel(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RetentionBody>, V1Error> {
-    read(&v1, &path, true).await
+    read(&v1, &path, Holder::Channel).await
 }
 
 /// Sets the retention of a channel or thread
@@ -138,7 +146,7 @@ pub(super) async fn put_of_channel(
     path: Path,
     body: Body<RetentionPut>,
 ) -> Result<Json<RetentionBody>, V1Error> {
-    put(&v1, &caller, &path, body, true).await
+    put(&v1, &caller, &path, body, Holder::Channel).await
 }
 
 /// Removes the retention of a channel or thread: that of its guild applies
@@ -150,5 +158,5 @@ pub(super) async fn delete_of_channel(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<StatusCode, V1Error> {
-    delete(&v1, &path, true).await
+    delete(&v1, &path, Holder::Channel).await
 }

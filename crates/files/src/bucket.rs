@@ -187,6 +187,14 @@ impl Bucket {
     }
 }
 
+/// Files that a removal takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Removal {
+    Always,
+    /// Only one that was written a while ago.
+    IfSettled,
+}
+
 impl Inner {
     /// The object of a key (K1).
     fn path(&self, key: &str) -> ObjectPath {
@@ -194,27 +202,34 @@ impl Inner {
         ObjectPath::from(format!("{}{key}", self.prefix))
     }
 
-    /// The result for the caller; counts and logs failures of the bucket. `reads`: "not found" is an answer.
-    fn done<T>(&self, result: object_store::Result<T>, reads: bool) -> Result<T, StorageError> {
-        let error = match result {
+    /// The result for the caller; counts and logs failures of the bucket.
+    fn done<T>(&self, result: object_store::Result<T>) -> Result<T, StorageError> {
+        match result {
             Ok(done) => {
                 self.health.worked();
-                return Ok(done);
+                Ok(done)
             }
-            Err(error) => error,
-        };
-        let text = ErrorText::new(&error);
-        let is_no_object = matches!(error, object_store::Error::NotFound { .. }) && !text.0.contains("NoSuchBucket");
-        if reads && is_no_object {
-            self.health.worked();
-            return Err(StorageError::NotFound);
+            Err(error) => {
+                let text = ErrorText::new(&error);
+                self.health.failed(&text);
+                Err(StorageError::Unavailable(Box::new(text)))
+            }
         }
-        self.health.failed(&text);
-        Err(StorageError::Unavailable(Box::new(text)))
+    }
+
+    /// As `done` for one object: that it does not exist is an answer of the bucket.
+    fn found<T>(&self, result: object_store::Result<T>) -> Result<T, StorageError> {
+        match result {
+            Err(error @ object_store::Error::NotFound { .. }) if !ErrorText::new(&error).0.contains("NoSuchBucket") => {
+                self.health.worked();
+                Err(StorageError::NotFound)
+            }
+            result => self.done(result),
+        }
     }
 
     async fn meta(&self, path: &ObjectPath) -> Result<Option<ObjectMeta>, StorageError> {
-        match self.done(self.store.head(path).await, true) {
+        match self.found(self.store.head(path).await) {
             Ok(meta) => Ok(Some(meta)),
             Err(StorageError::NotFound) => Ok(None),
             Err(error) => Err(error),
@@ -226,23 +241,23 @@ impl Inner {
         self.clock.now().duration_since(written_at).unwrap_or_default() >= self.settled_after
     }
 
-    async fn remove(&self, key: &str, is_forced: bool) -> Result<Option<u64>, StorageError> {
+    async fn remove(&self, key: &str, removal: Removal) -> Result<Option<u64>, StorageError> {
         let path = self.path(key);
         let Some(meta) = self.meta(&path).await? else { return Ok(None) };
-        if !is_forced && !self.is_settled(meta.last_modified.into()) {
+        if removal == Removal::IfSettled && !self.is_settled(meta.last_modified.into()) {
             return Ok(None);
         }
-        self.done(self.store.delete(&path).await, true)?;
+        self.found(self.store.delete(&path).await)?;
         Ok(Some(meta.size))
     }
 
     async fn get(&self, path: &ObjectPath, range: Range<u64>) -> Result<object_store::GetResult, StorageError> {
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
-        self.done(self.store.get_opts(path, options).await, true)
+        self.found(self.store.get_opts(path, options).await)
     }
 
     async fn put_parts(&self, path: &ObjectPath, from: &Path) -> Result<(), StorageError> {
-        let mut upload = self.done(self.store.put_multipart(path).await, false)?;
+        let mut upload = self.done(self.store.put_multipart(path).await)?;
         let uploaded = async {
             let mut file = tokio::fs::File::open(from).await?.into_std().await;
             loop {
@@ -256,9 +271,9 @@ impl Inner {
                 if part.is_empty() {
                     break;
                 }
-                self.done(upload.put_part(part.into()).await, false)?;
+                self.done(upload.put_part(part.into()).await)?;
             }
-            self.done(upload.complete().await, false).map(drop)
+            self.done(upload.complete().await).map(drop)
         };
         let uploaded = uploaded.await;
         if uploaded.is_err() {
@@ -299,7 +314,7 @@ impl Remote {
         }
         let rest = self.inner.get(&self.path, rest).await?.into_stream();
         let inner = self.inner;
-        Ok(begin.chain(rest.map(move |piece| inner.done(piece, false))).boxed())
+        Ok(begin.chain(rest.map(move |piece| inner.done(piece))).boxed())
     }
 }
 
@@ -315,7 +330,7 @@ impl FileStorage for Bucket {
             return inner.put_parts(&path, from).await;
         }
         let content = tokio::fs::read(from).await?;
-        inner.done(inner.store.put(&path, content.into()).await, false).map(drop)
+        inner.done(inner.store.put(&path, content.into()).await).map(drop)
     }
 
     /// Writes an object that exists again, so that no other node takes it for an old one.
@@ -323,16 +338,16 @@ impl FileStorage for Bucket {
         let (inner, path) = (&*self.0, self.0.path(key));
         let _slot = inner.uploads.acquire().await;
         let is_new = inner.meta(&path).await?.is_none();
-        inner.done(inner.store.put(&path, content.into()).await, false)?;
+        inner.done(inner.store.put(&path, content.into()).await)?;
         Ok(is_new)
     }
 
     async fn remove(&self, key: &str) -> Result<Option<u64>, StorageError> {
-        self.0.remove(key, true).await
+        self.0.remove(key, Removal::Always).await
     }
 
     async fn remove_settled(&self, key: &str) -> Result<Option<u64>, StorageError> {
-        self.0.remove(key, false).await
+        self.0.remove(key, Removal::IfSettled).await
     }
 
     async fn open(&self, key: &str) -> Result<Opened, StorageError> {
@@ -346,10 +361,10 @@ impl FileStorage for Bucket {
                     Remote { bytes: meta.size, written_at: meta.last_modified.into(), head: Bytes::new(), inner, path };
                 return Ok(Opened::Remote(remote));
             }
-            found => inner.done(found, true)?,
+            found => inner.found(found)?,
         };
         let meta = found.meta.clone();
-        let head = inner.done(found.bytes().await, false)?;
+        let head = inner.done(found.bytes().await)?;
         Ok(Opened::Remote(Remote { bytes: meta.size, written_at: meta.last_modified.into(), head, inner, path }))
     }
 
@@ -357,7 +372,7 @@ impl FileStorage for Bucket {
         let inner = &*self.0;
         let below = format!("{}{prefix}", inner.prefix);
         let below = (!below.is_empty()).then(|| ObjectPath::from(below));
-        let listed = inner.store.list(below.as_ref()).map(|meta| inner.done(meta, false));
+        let listed = inner.store.list(below.as_ref()).map(|meta| inner.done(meta));
         let entries = listed.try_filter_map(move |meta| async move {
             let key = meta.location.as_ref().strip_prefix(&inner.prefix).filter(|key| is_key(key));
             Ok(key.map(|key| Entry {

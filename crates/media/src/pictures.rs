@@ -12,7 +12,7 @@
 
 use crate::{
     CommandError, Media, MediaError,
-    files::{Format, HASH_DIGITS, Held, Share},
+    files::{Format, HASH_DIGITS, PictureHold, Share},
     upload::{UploadPermit, refused},
 };
 use aws_lc_rs::digest;
@@ -115,7 +115,7 @@ pub fn hash_of(field: &Option<Option<Picture>>) -> Option<Option<Box<str>>> {
 #[must_use]
 pub struct HeldPictures<'a> {
     media: &'a Media,
-    held: Option<Held>,
+    held: Option<PictureHold>,
     _slot: Option<UploadPermit>,
 }
 

@@ -508,9 +508,9 @@ mod tests {
 
     /// Holds the answers until the test gives them.
     #[derive(Default)]
-    struct Held(Mutex<Vec<AuthAnswer>>);
+    struct PendingAnswers(Mutex<Vec<AuthAnswer>>);
 
-    impl Upstream for Held {
+    impl Upstream for PendingAnswers {
         fn authenticate(&self, _: String, _: AuthPurpose, answer: AuthAnswer) {
             self.0.lock().unwrap().push(answer);
         }
@@ -528,7 +528,7 @@ mod tests {
     struct World {
         partition: PartitionLoop,
         second: MailboxReceiver,
-        upstream: Arc<Held>,
+        upstream: Arc<PendingAnswers>,
         _second_poll: mio::Poll,
     }
 
@@ -543,7 +543,7 @@ mod tests {
             let sockets = Sockets::new(poll.registry().try_clone().unwrap(), None);
             let mut config = PartitionConfig::new(PartitionId(0), Arc::from("ws://localhost"), [7; 32]);
             config.partitions_count = 2;
-            let upstream = Arc::new(Held::default());
+            let upstream = Arc::new(PendingAnswers::default());
             let partition = PartitionLoop {
                 poll,
                 receiver,

@@ -153,16 +153,16 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Default)]
-    struct Taken(Mutex<Vec<FinishedTrace>>);
+    struct FinishedTraces(Mutex<Vec<FinishedTrace>>);
 
-    impl TraceSink for Taken {
+    impl TraceSink for FinishedTraces {
         fn finished(&self, trace: FinishedTrace) {
             self.0.lock().unwrap().push(trace);
         }
     }
 
     fn spans(is_sampled: bool) -> Vec<Span> {
-        let (sink, began) = (Arc::new(Taken::default()), (Instant::now(), 1));
+        let (sink, began) = (Arc::new(FinishedTraces::default()), (Instant::now(), 1));
         let start = TraceStart { trace_id: 1, seed: 1, parent: 0, is_sampled, slow_ns: Some(0), began };
         let parent = TraceHandle::begin(start, sink.clone());
         let mut watch = WriteWatch::default();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_direct_message_has_a_span_where_it_has_recipients() {
-        let (sink, began) = (Arc::new(Taken::default()), (Instant::now(), 1));
+        let (sink, began) = (Arc::new(FinishedTraces::default()), (Instant::now(), 1));
         let start = TraceStart { trace_id: 1, seed: 1, parent: 0, is_sampled: true, slow_ns: None, began };
         let parent = TraceHandle::begin(start, sink.clone());
         let mut watch = WriteWatch::default();

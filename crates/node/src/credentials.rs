@@ -11,6 +11,14 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::{StoreError, TokenHash};
 use std::sync::Arc;
 
+/// Effect of a good token whose subject has no account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newcomers {
+    /// The account is made, if the settings permit it.
+    GetAccounts,
+    AreRefused,
+}
+
 /// A checked token.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -95,7 +103,7 @@ impl Node {
     /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer;
     /// `KeysComing` and `Busy` for one that may be good later.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
-        let checked = self.check_token(token, true).await;
+        let checked = self.check_token(token, Newcomers::GetAccounts).await;
         if let Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) = checked {
             self.count_refused_token(fault);
         }
@@ -117,16 +125,13 @@ impl Node {
         self.inner.tokens.check(token, now).await
     }
 
-    async fn check_token(
-        &self,
-        token: &str,
-        may_make_accounts: bool,
-    ) -> Result<(Account, tokens::Verified), AuthError> {
+    async fn check_token(&self, token: &str, newcomers: Newcomers) -> Result<(Account, tokens::Verified), AuthError> {
         if !self.has_lease() {
             return Err(AuthError::NoLease);
         }
         let verified = self.verify(token).await?;
-        let makes_accounts = may_make_accounts && (self.inner.sign_on.is_on() || verified.kind == TokenKind::Hook);
+        let makes_accounts =
+            newcomers == Newcomers::GetAccounts && (self.inner.sign_on.is_on() || verified.kind == TokenKind::Hook);
         let user = match verified.user_id {
             Some(user_id) => self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?,
             None => None,
@@ -153,7 +158,7 @@ impl Node {
     /// # Errors
     /// `Unavailable` if the store did not answer, `KeysComing` if the issuer's keys are being fetched.
     pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
-        let fault = match self.check_token(token, false).await {
+        let fault = match self.check_token(token, Newcomers::AreRefused).await {
             Ok((_, verified)) => return Ok(Inspected::of(verified, None)),
             Err(AuthError::Invalid(fault)) => fault,
             Err(error) => return Err(error),

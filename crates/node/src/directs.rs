@@ -57,6 +57,13 @@ impl Default for DirectLimits {
     }
 }
 
+/// Conversation with a daily limit of its own.
+#[derive(Clone, Copy, Debug)]
+enum Conversation {
+    Direct,
+    Group,
+}
+
 /// Direct messages and groups of an account since `since`.
 #[derive(Clone, Copy, Debug)]
 struct Made {
@@ -65,13 +72,22 @@ struct Made {
     groups: u32,
 }
 
+impl Made {
+    fn count_mut(&mut self, kind: Conversation) -> &mut u32 {
+        match kind {
+            Conversation::Direct => &mut self.directs,
+            Conversation::Group => &mut self.groups,
+        }
+    }
+}
+
 /// Counters per account. They start at zero with each process.
 #[derive(Debug, Default)]
 pub(crate) struct MadeToday(Mutex<HashMap<UserId, Made>>);
 
 impl MadeToday {
-    /// Counts one direct message or group; `give_back` undoes it.
-    fn take(&self, now: Instant, user_id: UserId, is_group: bool, limits: &DirectLimits) -> Result<(), Refusal> {
+    /// Counts one conversation; `refund` undoes it.
+    fn take(&self, now: Instant, user_id: UserId, kind: Conversation, limits: &DirectLimits) -> Result<(), Refusal> {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |made: &Made| now.ms_since(made.since) >= DAY_MS;
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user_id) {
@@ -85,10 +101,11 @@ impl MadeToday {
         if is_over(made) {
             *made = none;
         }
-        let (count, max) = match is_group {
-            true => (&mut made.groups, limits.groups_per_day_max),
-            false => (&mut made.directs, limits.directs_per_day_max),
+        let max = match kind {
+            Conversation::Direct => limits.directs_per_day_max,
+            Conversation::Group => limits.groups_per_day_max,
         };
+        let count = made.count_mut(kind);
         if *count >= max {
             return Err(Refusal::TooManyDirects);
         }
@@ -97,10 +114,10 @@ impl MadeToday {
     }
 
     /// Undoes `take` when nothing was made.
-    fn give_back(&self, user_id: UserId, is_group: bool) {
+    fn refund(&self, user_id: UserId, kind: Conversation) {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = accounts.get_mut(&user_id) {
-            let count = if is_group { &mut made.groups } else { &mut made.directs };
+            let count = made.count_mut(kind);
             *count = count.saturating_sub(1);
         }
     }
@@ -135,7 +152,7 @@ impl Node {
             }
         }
         self.need_consent(user.id, other.id).await?;
-        self.counted(user.id, false, self.put_direct(user, other)).await
+        self.counted(user.id, Conversation::Direct, self.put_direct(user, other)).await
     }
 
     /// `open_direct` for backends: without consent and limits.
@@ -176,14 +193,14 @@ impl Node {
     async fn counted<T>(
         &self,
         user_id: UserId,
-        is_group: bool,
+        kind: Conversation,
         make: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
         let now = self.inner.clock.now().instant;
-        self.inner.made_today.take(now, user_id, is_group, &self.inner.direct_limits)?;
+        self.inner.made_today.take(now, user_id, kind, &self.inner.direct_limits)?;
         let made = make.await;
         if made.is_err() {
-            self.inner.made_today.give_back(user_id, is_group);
+            self.inner.made_today.refund(user_id, kind);
         }
         made
     }
@@ -206,7 +223,7 @@ impl Node {
         for other in others.iter().filter(|other| other.id != user.id) {
             self.need_consent(user.id, other.id).await?;
         }
-        self.counted(user.id, true, self.put_group(user, others)).await
+        self.counted(user.id, Conversation::Group, self.put_group(user, others)).await
     }
 
     /// `create_group` for backends: without consent and limits.

@@ -34,7 +34,7 @@ struct ReservedName {
 }
 
 impl ReservedName {
-    async fn give_back(self) {
+    async fn delete_record(self) {
         if let Err(error) = self.store.swap_record(RESERVATION, &self.name, Some(&self.holder), None).await {
             tracing::warn!(%error, "a name stays reserved until its time has passed");
         }
@@ -44,7 +44,7 @@ impl ReservedName {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(held) = self.0.take() {
-            held.runtime.clone().spawn(held.give_back());
+            held.runtime.clone().spawn(held.delete_record());
         }
     }
 }
@@ -54,7 +54,7 @@ impl Reservation {
     pub async fn release(mut self) {
         if let Some(held) = self.0.take() {
             // Goes on if the caller stops waiting.
-            let _ = held.runtime.clone().spawn(held.give_back()).await;
+            let _ = held.runtime.clone().spawn(held.delete_record()).await;
         }
     }
 }

@@ -64,6 +64,14 @@ struct Entry {
     is_done: bool,
 }
 
+/// The log is read twice after an absence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Entries that are not carried out count as not applied, so the last reading repeats them.
+    First,
+    Last,
+}
+
 impl PeerQuestion for RevocationNotice {
     const KIND: &'static str = "revoked";
     /// Sessions that the node has closed.
@@ -168,7 +176,7 @@ async fn catch_up_again(of: Weak<Inner>) {
     tokio::time::sleep(AGAIN_AFTER).await;
     loop {
         let Some(inner) = of.upgrade() else { return };
-        match inner.apply_log(true).await {
+        match inner.apply_log(Reading::Last).await {
             Ok(()) => return,
             Err(error) => tracing::warn!(%error, "the log of revocations cannot be read again; trying again"),
         }
@@ -225,14 +233,13 @@ impl Inner {
         }
         self.tokens.forget_all();
         self.keys.forget_all();
-        self.apply_log(false).await?;
+        self.apply_log(Reading::First).await?;
         self.revocation_log.lock().away_since = None;
         Ok(true)
     }
 
-    /// Applies entries that this node has not applied. `is_last`: entries that are not carried out everywhere count as
-    /// applied, too.
-    async fn apply_log(&self, is_last: bool) -> Result<(), StoreError> {
+    /// Applies entries that this node has not applied.
+    async fn apply_log(&self, reading: Reading) -> Result<(), StoreError> {
         let entries = self.entries().await?;
         let missed = |entry: &EntryId| !self.revocation_log.lock().heard.contains(entry);
         let (mut count, mut closed) = (0, 0);
@@ -240,7 +247,7 @@ impl Inner {
             count += 1;
             self.forget(revocation);
             closed += self.close_sessions_of(revocation).await;
-            if is_done || is_last {
+            if is_done || reading == Reading::Last {
                 self.revocation_log.lock().hear(id);
             }
         }
@@ -278,13 +285,9 @@ impl Inner {
         closed
     }
 
-    async fn write_entry(
-        &self,
-        RevocationNotice { entry, revocation }: RevocationNotice,
-        is_done: bool,
-    ) -> Result<(), StoreError> {
-        let data = serde_json::to_vec(&Entry { revocation, is_done }).expect("numbers serialise");
-        self.store.put_record(LOG, &entry, &data).await
+    async fn write_entry(&self, id: EntryId, entry: Entry) -> Result<(), StoreError> {
+        let data = serde_json::to_vec(&entry).expect("numbers serialise");
+        self.store.put_record(LOG, &id, &data).await
     }
 }
 
@@ -317,7 +320,7 @@ impl Node {
             return Ok(None);
         }
         let notice = RevocationNotice { entry: random_bytes(), revocation };
-        self.inner.write_entry(notice, false).await?;
+        self.inner.write_entry(notice.entry, Entry { revocation, is_done: false }).await?;
         let mut log = self.inner.revocation_log.lock();
         log.hear(notice.entry);
         log.removes.push_back((self.inner.clock.now().instant, notice.entry));
@@ -329,7 +332,8 @@ impl Node {
     pub(crate) async fn end_revoked(&self, revocation: Revocation, notice: Option<RevocationNotice>) -> u64 {
         let closed = self.inner.close_sessions_of(revocation).await;
         let (Some(membership), Some(notice)) = (&self.inner.membership, notice) else { return closed };
-        if let Err(error) = self.inner.write_entry(notice, true).await {
+        let done = Entry { revocation: notice.revocation, is_done: true };
+        if let Err(error) = self.inner.write_entry(notice.entry, done).await {
             tracing::warn!(%error, "a revocation stays marked as not carried out: nodes that join again apply it twice");
         }
         let elsewhere = membership.tell_all(&notice).await;

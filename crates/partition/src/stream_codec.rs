@@ -291,10 +291,10 @@ impl SharedStream {
 
 /// Dictionaries of a node, prepared for shared-match. All partitions share them: clones have the same ones.
 #[derive(Clone, Debug, Default)]
-pub struct SharedDictionaries(Arc<RwLock<Vec<KnownDictionary>>>);
+pub struct SharedDictionaries(Arc<RwLock<Vec<PreparedDictionary>>>);
 
 #[derive(Clone, Debug)]
-struct KnownDictionary {
+struct PreparedDictionary {
     known: Arc<Dictionary>,
     shared: Arc<shared_match::Dictionary>,
 }
@@ -309,13 +309,13 @@ impl SharedDictionaries {
                 return Some(prepared);
             }
             let shared = shared_match::Dictionary::new(known.number(), known.content()).ok()?;
-            Some(KnownDictionary { known, shared: Arc::new(shared) })
+            Some(PreparedDictionary { known, shared: Arc::new(shared) })
         };
         let prepared = dictionaries.iter().filter_map(prepare).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = prepared;
     }
 
-    fn find(&self, id: DictionaryId) -> Option<KnownDictionary> {
+    fn find(&self, id: DictionaryId) -> Option<PreparedDictionary> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|known| known.known.id() == id).cloned()
     }
@@ -371,7 +371,7 @@ impl Matchers {
         let (format, container) = match params.compression {
             Compression::Zstd => (Format::Zstd(ZstdStream::default()), None),
             Compression::ZstdDict(id) => {
-                let KnownDictionary { known, shared } = dictionaries.find(id)?;
+                let PreparedDictionary { known, shared } = dictionaries.find(id)?;
                 dictionary = Some(known);
                 (Format::Zstd(ZstdStream::with_dictionary(shared)), None)
             }
@@ -686,7 +686,7 @@ impl Matchers {
         let audience = dispatch.audience(encoding, redaction);
         let is_alone = compressor.is_library() && audience <= ALONE_MAX;
         let text = match compressor.shares_search() && !is_alone {
-            true => self.text_of((session, turn), dispatch, redaction),
+            true => self.shared_body((session, turn), dispatch, redaction),
             false => None,
         };
         if let Compressor::Library(library) = compressor {
@@ -729,9 +729,9 @@ impl Matchers {
         }
     }
 
-    /// The text of an event whose recipients may share the search, added to the history when the first of them is
-    /// written it. None: this recipient's message is written without shared state.
-    fn text_of(
+    /// The body of an event whose recipients may share the search. The first message with it adds it to the history.
+    /// None: this recipient's message is written without shared state.
+    fn shared_body(
         &mut self,
         (session, turn): (&Session, u64),
         dispatch: &Dispatch,

@@ -57,14 +57,23 @@ impl VoiceChange {
 
     /// Whether a session updated at `from`, with the view `held`, may show the user in a channel. Exact for sessions
     /// that received the last round completely, which is nearly all.
-    fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool, is_sure: bool) -> bool {
+    fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool, knowledge: Knowledge) -> bool {
         let (version, was_in) = self.first;
-        if is_sure && is_after(version, from) {
+        if knowledge == Knowledge::Complete && is_after(version, from) {
             return was_in.is_some_and(held);
         }
         self.was_elsewhere.is_some_and(|version| is_after(version, from))
             || self.was_in.iter().any(|(version, channel_id)| is_after(*version, from) && held(*channel_id))
     }
+}
+
+/// Knowledge of a session about channels that it viewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Knowledge {
+    /// All of their state.
+    Complete,
+    /// Parts, after an incomplete replay: it may show any user who is or was in one of them.
+    Partial,
 }
 
 /// State known to a session that changed its view or had an incomplete replay.
@@ -73,8 +82,7 @@ struct Baseline {
     version: u32,
     /// Channels that the session may know something of. Sorted.
     channels: Arc<[ChannelId]>,
-    /// The session knows all of their state.
-    is_sure: bool,
+    knowledge: Knowledge,
 }
 
 /// Versions of the changes in a guild.
@@ -111,7 +119,7 @@ impl Baselines for ChangeLog {
         if self.baselines.contains_key(&version) {
             return version;
         }
-        self.stands_for(Baseline { version, channels: channels.clone(), is_sure: true })
+        self.stands_for(Baseline { version, channels: channels.clone(), knowledge: Knowledge::Complete })
     }
 
     fn invalidate_baseline(&mut self, version: u32, mut channels: Vec<ChannelId>) -> u32 {
@@ -120,7 +128,7 @@ impl Baselines for ChangeLog {
         channels.sort_unstable();
         channels.dedup();
         let version = before.map_or(version, |before| before.version);
-        self.stands_for(Baseline { version, channels: channels.into(), is_sure: false })
+        self.stands_for(Baseline { version, channels: channels.into(), knowledge: Knowledge::Partial })
     }
 }
 
@@ -198,12 +206,12 @@ impl ChangeLog {
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
-        let Some(Baseline { version, channels, is_sure }) = self.baselines.get(&from) else {
-            return self.delta(from, replica, &holds, true, &holds, own);
+        let Some(Baseline { version, channels, knowledge }) = self.baselines.get(&from) else {
+            return self.delta(from, replica, &holds, Knowledge::Complete, &holds, own);
         };
         let held = |channel_id: ChannelId| channels.binary_search(&channel_id).is_ok();
-        let is_known = |channel_id: ChannelId| *is_sure && held(channel_id);
-        let mut delta = self.delta(*version, replica, held, *is_sure, &holds, own);
+        let is_known = |channel_id: ChannelId| *knowledge == Knowledge::Complete && held(channel_id);
+        let mut delta = self.delta(*version, replica, held, *knowledge, &holds, own);
         let is_told = |change_version: Option<u32>| change_version.is_some_and(|at| is_after(at, *version));
         for channel in replica.structure.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id))
         {
@@ -227,14 +235,13 @@ impl ChangeLog {
         delta
     }
 
-    /// Changes since `from` for sessions with the view `held` then and `holds` now. If not `is_sure`, the session may
-    /// show any user who is or was in one of these channels.
+    /// Changes since `from` for sessions with the view `held` then and `holds` now.
     fn delta(
         &self,
         from: u32,
         replica: &GuildReplica,
         held: impl Fn(ChannelId) -> bool,
-        is_sure: bool,
+        knowledge: Knowledge,
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
@@ -246,10 +253,12 @@ impl ChangeLog {
             let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
             let entry = replica.voice.get(*user_id);
             // A session that is not sure may have received the users' current channels at replay.
-            let is_held = || entry.is_some_and(|entry| !is_sure && entry.state.channel_id.is_some_and(&held));
+            let is_held = || {
+                entry.is_some_and(|entry| knowledge == Knowledge::Partial && entry.state.channel_id.is_some_and(&held))
+            };
             match entry.filter(is_in_view) {
                 Some(entry) => delta.voice.push(entry.clone()),
-                None if change.was_known(from, &held, is_sure) || is_held() => delta.left.push(*user_id),
+                None if change.was_known(from, &held, knowledge) || is_held() => delta.left.push(*user_id),
                 None => {}
             }
         }

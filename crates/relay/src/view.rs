@@ -17,16 +17,25 @@ use std::{collections::BTreeSet, sync::Arc};
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
 
-/// The guild without members, presences and voice states, as it was at `now`, when the view began. It is `large` if it
-/// has more members than `large_threshold`.
+/// Form of the guild that a session receives.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewForm {
+    /// Members past which the guild is `large`.
+    pub large_threshold: u16,
+    /// Of the client.
+    pub capabilities: Capabilities,
+    /// Without threads that the account has not joined, as for user accounts.
+    pub only_joined_threads: bool,
+    /// Setting of the node.
+    pub hidden: HiddenChannels,
+}
+
+/// The guild without members, presences and voice states, as it was at `now`, when the view began.
 #[must_use]
 pub fn guild_snapshot<'a>(
     replica: &'a GuildReplica,
     view: &'a GuildView,
-    large_threshold: u16,
-    capabilities: Capabilities,
-    only_joined_threads: bool,
-    hidden: HiddenChannels,
+    ViewForm { large_threshold, capabilities, only_joined_threads, hidden }: ViewForm,
     now: Timestamp,
 ) -> GuildSnapshot<'a> {
     let structure = &replica.structure;
@@ -121,8 +130,7 @@ pub fn guild_people<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> Guild
 pub fn view_places(
     replica: &GuildReplica,
     view: &GuildView,
-    only_joined_threads: bool,
-    hidden: HiddenChannels,
+    ViewForm { only_joined_threads, hidden, .. }: ViewForm,
     now: Timestamp,
 ) -> Vec<ChannelId> {
     let may_view = viewer(&replica.structure, &view.member);

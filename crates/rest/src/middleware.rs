@@ -54,7 +54,12 @@ pub(crate) async fn admit_request(
             Ok((user, credential)) => {
                 let about = params.map_or(0, |params| about(route, &params));
                 user_write = (!user.bot && route.is_user_write()).then_some(user.id);
-                let admitted = admit_account(&api, now, &user, bucket, about, user_write.is_some());
+                let admitted = admit_account(&api, now, &user, bucket, about).and_then(|checked| {
+                    if user_write.is_some() {
+                        admit(api.take(now, user.id, Bucket::UserWrite, 0), now)?;
+                    }
+                    Ok(checked)
+                });
                 account = Some(Party::Account(user.id.get()));
                 account_id = Some(user.id.get());
                 request.extensions_mut().insert(Caller::new(user));
@@ -127,7 +132,7 @@ pub(crate) async fn optional_account(
     let now = api.now();
     let (user, _) =
         authenticate(api, now, peer, headers).await.map_err(|error| Refused { error, now, checked: None })?;
-    admit_account(api, now, &user, Bucket::Read, 0, false)?;
+    admit_account(api, now, &user, Bucket::Read, 0)?;
     Ok(Some(user))
 }
 
@@ -169,25 +174,15 @@ async fn authenticate(
     }
 }
 
-fn admit_account(
-    api: &Api,
-    now: Now,
-    user: &User,
-    bucket: Bucket,
-    about: u64,
-    is_user_write: bool,
-) -> Result<Checked, Refused> {
+/// Counts a request against the global limit of the account, and its bucket.
+fn admit_account(api: &Api, now: Now, user: &User, bucket: Bucket, about: u64) -> Result<Checked, Refused> {
     if let Some((_, verdict)) = api.take(now, user.id, Bucket::Global, 0)
         && !verdict.admitted
     {
         let error = ApiError::RateLimited { retry_after_ms: verdict.reset_after_ms, is_global: true };
         return Err(Refused { error, now, checked: None });
     }
-    let checked = admit(api.take(now, user.id, bucket, about), now)?;
-    if is_user_write {
-        admit(api.take(now, user.id, Bucket::UserWrite, 0), now)?;
-    }
-    Ok(checked)
+    admit(api.take(now, user.id, bucket, about), now)
 }
 
 /// The verdict if the request may go on.

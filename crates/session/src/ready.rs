@@ -17,7 +17,7 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{ReplayVisibility, guild_people, guild_snapshot, view_places};
+use guildhall_relay::{ReplayVisibility, ViewForm, guild_people, guild_snapshot, view_places};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
@@ -125,7 +125,9 @@ impl ReadyState {
             id: GuildReplica::id(replica),
             people: guild_people(replica, view),
             snapshot: Box::new(move || {
-                guild_snapshot(replica, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
+                let (large_threshold, capabilities, hidden) = (self.large_threshold, self.capabilities, self.hidden);
+                let form = ViewForm { large_threshold, capabilities, only_joined_threads: true, hidden };
+                guild_snapshot(replica, view, form, self.now)
             }) as SnapshotFn<'a>,
         };
         let views = self.views.iter().map(|(replica, view)| complete((replica, view)));
@@ -172,14 +174,15 @@ pub fn guild_create(
 ) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (replica, view, capabilities) = (replica.clone(), view.clone(), session.profile.capabilities);
-    let is_user = session.kind() == AccountKind::User;
+    let only_joined_threads = session.kind() == AccountKind::User;
+    let form = ViewForm { large_threshold, capabilities, only_joined_threads, hidden };
     let places = {
         let (replica, view) = (replica.clone(), view.clone());
         let guild_id = replica.id();
-        GuildPlaces { guild_id, find: Box::new(move || view_places(&replica, &view, is_user, hidden, now)) }
+        GuildPlaces { guild_id, find: Box::new(move || view_places(&replica, &view, form, now)) }
     };
     let make = move || {
-        let snapshot = guild_snapshot(&replica, &view, large_threshold, capabilities, is_user, hidden, now);
+        let snapshot = guild_snapshot(&replica, &view, form, now);
         let people = guild_people(&replica, &view);
         dispatch_frame(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };

@@ -86,6 +86,15 @@ pub struct Matcher {
     scratch: Scratch,
 }
 
+/// Message to write to one stream.
+#[derive(Clone, Copy)]
+struct Message {
+    /// Of the body's parses.
+    index: usize,
+    id: BodyId,
+    seq: u64,
+}
+
 /// Memory that is used again by every call, and holds nothing between two of them.
 #[derive(Debug)]
 struct Scratch {
@@ -245,13 +254,14 @@ impl Matcher {
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Evicted> {
         let has_dictionary = stream.has_dictionary();
         let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        let message = Message { index, id, seq };
         self.prepare(index)?;
         if self.parses[index].effort == Effort::Greedy {
             let dictionary = stream.dictionary.as_deref();
-            return self.write_own::<Zstd>(&mut stream.state, &mut stream.decoder, dictionary, (index, id, seq), out);
+            return self.write_own::<Zstd>(&mut stream.state, &mut stream.decoder, dictionary, message, out);
         }
         let with_dictionary = if has_dictionary { self.with_dictionary(stream, id) } else { None };
-        self.write::<Zstd>(&mut stream.state, &mut stream.decoder, with_dictionary, (index, id, seq), out)
+        self.write::<Zstd>(&mut stream.state, &mut stream.decoder, with_dictionary, message, out)
     }
 
     /// Which of the body's dictionaries the stream may refer to; it is searched for the body now if it was not before.
@@ -274,11 +284,12 @@ impl Matcher {
         out: &mut Vec<u8>,
     ) -> Result<(), Evicted> {
         let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        let message = Message { index, id, seq };
         self.prepare(index)?;
         if self.parses[index].effort == Effort::Greedy {
-            return self.write_own::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out);
+            return self.write_own::<Deflate>(&mut stream.state, &mut stream.decoder, None, message, out);
         }
-        self.write::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out)
+        self.write::<Deflate>(&mut stream.state, &mut stream.decoder, None, message, out)
     }
 
     /// Notes that a library context wrote the message with the body `id` under `seq`, of `bytes` bytes, to this stream:
@@ -312,7 +323,7 @@ impl Matcher {
         state: &mut StreamState,
         decoder: &mut F::Decoder,
         dictionary: Option<&Dictionary>,
-        (index, id, seq): (usize, BodyId, u64),
+        Message { index, id, seq }: Message,
         out: &mut Vec<u8>,
     ) -> Result<(), Evicted> {
         let history = &self.history;
@@ -366,7 +377,7 @@ impl Matcher {
         state: &mut StreamState,
         decoder: &mut F::Decoder,
         with_dictionary: Option<usize>,
-        (index, id, seq): (usize, BodyId, u64),
+        Message { index, id, seq }: Message,
         out: &mut Vec<u8>,
     ) -> Result<(), Evicted> {
         let body = self.history.entry(id).ok_or(Evicted)?;

@@ -90,7 +90,7 @@ pub struct Session {
     /// Passive session: number of its relay's changes in its updates, and the guild's state that it knows.
     pub known_state: (usize, Rc<State>),
     /// Passive session with an incomplete replay, until its next update: channels it viewed at either time.
-    doubtful: BTreeSet<u64>,
+    uncertain_channels: BTreeSet<u64>,
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// State of the guild by the dispatches that the client received.
@@ -156,7 +156,7 @@ impl Session {
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
             known_state: Default::default(),
-            doubtful: BTreeSet::new(),
+            uncertain_channels: BTreeSet::new(),
             was_never_active: false,
             known: ClientModel::default(),
             is_confused: false,

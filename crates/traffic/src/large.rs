@@ -11,7 +11,7 @@ use guildhall_model::{
     AccountKind, Capabilities, Intents, UserId,
     from_gateway::{GatewayGuildBody, ReadyGuild, SessionsBody, UserReady},
 };
-use guildhall_relay::{guild_people, guild_snapshot};
+use guildhall_relay::{ViewForm, guild_people, guild_snapshot};
 use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
 use std::sync::Arc;
@@ -39,9 +39,7 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
     let guilds = views.iter().map(|(replica, view)| ReadyGuild::Complete {
         id: replica.id(),
         people: guild_people(replica, view),
-        snapshot: move || {
-            guild_snapshot(replica, view, LARGE_THRESHOLD, capabilities, true, HiddenChannels::Listed, now)
-        },
+        snapshot: move || guild_snapshot(replica, view, form(capabilities), now),
     });
     let ready = UserReady {
         capabilities,
@@ -78,21 +76,18 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
     let view =
         GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
-    let snapshot = guild_snapshot(
-        &replica,
-        &view,
-        LARGE_THRESHOLD,
-        Capabilities(0),
-        true,
-        HiddenChannels::Listed,
-        guildhall_stdx::Timestamp(0),
-    );
+    let snapshot = guild_snapshot(&replica, &view, form(Capabilities(0)), guildhall_stdx::Timestamp(0));
     let people = guild_people(&replica, &view);
     let mut body = Vec::new();
     encoding
         .encode(&GatewayGuildBody::event(Capabilities(0), &snapshot, &people), &mut body)
         .expect("a guild is made of structs, strings and numbers, which always encode");
     body
+}
+
+fn form(capabilities: Capabilities) -> ViewForm {
+    let hidden = HiddenChannels::Listed;
+    ViewForm { large_threshold: LARGE_THRESHOLD, capabilities, only_joined_threads: true, hidden }
 }
 
 fn table(guild: &GuildState) -> MemberTable {

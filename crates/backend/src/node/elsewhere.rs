@@ -59,7 +59,7 @@ const LIVE: &str = "/v1/node/live";
 const ACTIONS: [&str; 2] = ["/v1/node/reload", "/v1/node/drain"];
 
 #[derive(Serialize, Deserialize)]
-struct Question {
+struct ForwardedRequest {
     method: String,
     /// With the query.
     path: String,
@@ -68,7 +68,7 @@ struct Question {
     body: String,
 }
 
-impl PeerQuestion for Question {
+impl PeerQuestion for ForwardedRequest {
     const KIND: &'static str = "node";
     type Answer = ForwardedAnswer;
 }
@@ -180,7 +180,7 @@ pub(in super::super) fn asked_elsewhere(v1: &Arc<V1>, router: Router<Arc<V1>>) -
 
 fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>) {
     let (here, bytes_max) = (Arc::downgrade(here), membership.answer_bytes_max());
-    membership.on_question(move |question: Question| {
+    membership.on_question(move |question: ForwardedRequest| {
         let here = here.clone();
         async move { Some(answer(&here, question, bytes_max).await) }
     });
@@ -200,8 +200,8 @@ fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>)
 }
 
 /// Answers as for a request of this node's own.
-async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> ForwardedAnswer {
-    let Question { method, path, key, body } = question;
+async fn answer(here: &Weak<Router>, question: ForwardedRequest, bytes_max: usize) -> ForwardedAnswer {
+    let ForwardedRequest { method, path, key, body } = question;
     // Another node has checked the key, which lives as long as this question.
     let key_lives = watch::Sender::new(());
     let granted = Granted(key.into(), KeyLife::of(&key_lives));
@@ -328,7 +328,7 @@ async fn pass_on(
         false => String::new(),
     };
     let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str).to_owned();
-    let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into(), body };
+    let question = ForwardedRequest { method: parts.method.to_string(), path, key: (&caller.key).into(), body };
     let answer = membership.ask_within(number, &question, PATIENCE).await;
     let ForwardedAnswer { status, json, binary } = answer.ok_or_else(V1Error::unavailable)?;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);

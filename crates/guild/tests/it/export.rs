@@ -56,26 +56,26 @@ fn join(world: &mut World, session: SessionKey, channel_id: ChannelId) {
 }
 
 /// Users and channels of voice states, users and presences.
-type Told = (Vec<(UserId, Option<ChannelId>)>, Vec<(UserId, Status)>);
+type VoiceAndPresences = (Vec<(UserId, Option<ChannelId>)>, Vec<(UserId, Status)>);
 
-fn told(events: &[Arc<Published>]) -> Told {
-    let mut told = Told::default();
+fn published(events: &[Arc<Published>]) -> VoiceAndPresences {
+    let mut found = VoiceAndPresences::default();
     for published in events {
         match &published.event.payload {
-            Payload::Voice { state, .. } => told.0.push((state.user_id, state.channel_id)),
-            Payload::Presence { user_id, presence } => told.1.push((*user_id, presence.status)),
+            Payload::Voice { state, .. } => found.0.push((state.user_id, state.channel_id)),
+            Payload::Presence { user_id, presence } => found.1.push((*user_id, presence.status)),
             _ => {}
         }
     }
-    told
+    found
 }
 
 fn voice_events(world: &mut World) -> Vec<(UserId, Option<ChannelId>)> {
-    told(&world.all_events()).0
+    published(&world.all_events()).0
 }
 
 fn presence_events(world: &mut World) -> Vec<(UserId, Status)> {
-    told(&world.all_events()).1
+    published(&world.all_events()).1
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn e3_users_whose_session_does_not_come_back_leave_voice_and_are_offline() {
     world.guild.end_restore(now);
     world.drain();
     world.rest();
-    let (voice, presences) = told(&world.all_events());
+    let (voice, presences) = published(&world.all_events());
     assert_eq!(voice, [(ANA, None), (BOB, None)], "the backend's state stays");
     assert_eq!(presences, [(ANA, Status::Idle), (BOB, Status::Offline)]);
     // It has ended: a session that attaches late changes nothing of it.

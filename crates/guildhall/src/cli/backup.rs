@@ -1,6 +1,6 @@
 //! `guildhall backup` and `guildhall restore`.
 
-use super::{Common, Failure, flags, load_config, say};
+use super::{Common, ConfigFile, Failure, flags, load_config, say};
 use crate::backup::{self, Summary};
 use anyhow::anyhow;
 use clap::Args;
@@ -64,7 +64,7 @@ struct NodeArgs {
 impl NodeArgs {
     fn config(self, environment: Vec<(String, String)>) -> Result<Config, Failure> {
         let flags = flags([("--data", "store.dir", self.data)]);
-        Ok(load_config(&self.common.sources(environment, flags, true)?)?.config)
+        Ok(load_config(&self.common.sources(environment, flags, ConfigFile::Default)?)?.config)
     }
 }
 

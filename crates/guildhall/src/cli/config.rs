@@ -1,6 +1,6 @@
 //! `guildhall config`: the configuration, explained.
 
-use super::{Common, Failure, load_config, say, serve::need_no_demo};
+use super::{Common, ConfigFile, Failure, load_config, say, serve::need_no_demo};
 use crate::{exposure::exposed, preflight};
 use clap::{Args, Subcommand};
 use guildhall_settings::{Sources, default_toml, effective_toml, read_file};
@@ -63,7 +63,7 @@ fn check(sources: &Sources) -> Result<(), Failure> {
 pub(super) fn run(args: ConfigArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     match args.what {
         None => {
-            let sources = args.common.sources(environment, Vec::new(), true)?;
+            let sources = args.common.sources(environment, Vec::new(), ConfigFile::Default)?;
             say(&effective_toml(&load_config(&sources)?));
         }
         Some(ConfigAction::Default) => say(&default_toml()),
@@ -71,7 +71,9 @@ pub(super) fn run(args: ConfigArgs, environment: Vec<(String, String)>) -> Resul
             let read = read_file(Some(&file), &[]).map_err(|error| Failure::Usage(error.into()))?;
             check(&Sources { file: read, ..Sources::default() })?;
         }
-        Some(ConfigAction::Check { file: None, common }) => check(&common.sources(environment, Vec::new(), true)?)?,
+        Some(ConfigAction::Check { file: None, common }) => {
+            check(&common.sources(environment, Vec::new(), ConfigFile::Default)?)?
+        }
     }
     Ok(())
 }

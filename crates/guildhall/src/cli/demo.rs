@@ -1,6 +1,6 @@
 //! `guildhall demo`: its arguments, and the node that the crate `demo` seeds.
 
-use super::{Common, Failure, flags, load_config, say, serve::run_until, start_failure};
+use super::{Common, ConfigFile, Failure, flags, load_config, say, serve::run_until, start_failure};
 use crate::{
     assemble::{RunningNode, assemble, reachable},
     secrets::{random, secret},
@@ -87,7 +87,7 @@ pub(super) async fn run(
         ("--data", "store.dir", args.data),
     ]);
     let read = || {
-        let mut sources = args.common.sources(environment.clone(), flags.clone(), false)?;
+        let mut sources = args.common.sources(environment.clone(), flags.clone(), ConfigFile::OnlyNamed)?;
         sources.defaults.push(Flag::new(COMMAND, "store.dir", DEMO_STORE_DIR));
         // The community is invented, so its metrics are no secret.
         sources.defaults.push(Flag::new(COMMAND, "server.metrics", "open"));

@@ -1,6 +1,6 @@
 //! `guildhall doctor`: its arguments. The checks are in `crate::doctor`.
 
-use super::{Common, Failure, flags, load_config, say};
+use super::{Common, ConfigFile, Failure, flags, load_config, say};
 use crate::doctor::{self, Level};
 use anyhow::anyhow;
 use clap::Args;
@@ -29,7 +29,7 @@ pub struct DoctorArgs {
 
 pub(super) async fn run(args: DoctorArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
-    let loaded = load_config(&args.common.sources(environment, flags, true)?)?;
+    let loaded = load_config(&args.common.sources(environment, flags, ConfigFile::Default)?)?;
     let findings = doctor::examine(&loaded).await;
     let mut text = String::new();
     for finding in &findings {

@@ -215,15 +215,24 @@ pub async fn run(
     }
 }
 
+/// File of settings that a command reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ConfigFile {
+    /// That of --config, or else of the environment or the default path.
+    Default,
+    /// Only that of --config.
+    OnlyNamed,
+}
+
 impl Common {
     /// Sources of the configuration. `flags` are the command's own; `--set` overrides them.
     fn sources(
         &self,
         environment: Vec<(String, String)>,
         mut flags: Vec<Flag>,
-        file: bool,
+        file: ConfigFile,
     ) -> Result<Sources, Failure> {
-        let file = if file || self.config.is_some() {
+        let file = if file == ConfigFile::Default || self.config.is_some() {
             read_file(self.config.as_deref(), &environment).map_err(|error| Failure::Usage(error.into()))?
         } else {
             None

@@ -3,7 +3,7 @@
 //! Owns        the arguments that these commands share, and a node without listeners for the time of the command.
 //! Invariants  the store is closed whether the command succeeds or fails.
 
-use super::{Common, Failure, flags, load_config, say, start_failure};
+use super::{Common, ConfigFile, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{node_config, open_store},
     clock::NodeClock,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     work: impl AsyncFnOnce(&Node) -> anyhow::Result<String>,
 ) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
-    let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let mut config = load_config(&args.common.sources(environment, flags, ConfigFile::Default)?)?.config;
     refuse_folder_without_database(&config.store, need)?;
     // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;

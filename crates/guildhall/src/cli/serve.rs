@@ -1,6 +1,6 @@
 //! `guildhall serve`: runs a node until a signal stops it. SIGHUP makes it read its configuration again.
 
-use super::{Common, Failure, flags, load_config, start_failure};
+use super::{Common, ConfigFile, Failure, flags, load_config, start_failure};
 use crate::{
     Server, ServerError,
     assemble::RunningNode,
@@ -83,7 +83,7 @@ pub(super) async fn run(
         ("--partitions", "server.partitions", args.partitions),
     ]);
     let read = || {
-        let loaded = load_config(&args.common.sources(environment.clone(), flags.clone(), true)?)?;
+        let loaded = load_config(&args.common.sources(environment.clone(), flags.clone(), ConfigFile::Default)?)?;
         need_no_demo(&loaded.config)?;
         Ok(loaded)
     };

@@ -3,7 +3,7 @@
 //! Invariants  the target is empty before, and complete afterwards or still empty. (tests `it::postgres`)
 //! Not here    the copy itself: `guildhall_store::copy_sqlite_to_postgres`.
 
-use super::{Common, Failure, load_config, say};
+use super::{Common, ConfigFile, Failure, load_config, say};
 use anyhow::{anyhow, ensure};
 use clap::{Args, Subcommand};
 use guildhall_settings::{Config, Database, StoreUrl};
@@ -62,7 +62,8 @@ enum StoreAction {
 
 pub(super) async fn run(args: StoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let StoreAction::Copy { from, to, common } = args.what;
-    let Config { store, uploads, .. } = load_config(&common.sources(environment, Vec::new(), true)?)?.config;
+    let Config { store, uploads, .. } =
+        load_config(&common.sources(environment, Vec::new(), ConfigFile::Default)?)?.config;
     let from = parse("--from", from)?.unwrap_or_else(|| StoreUrl::sqlite(&store.dir));
     let usage = |problem: &str| Err(Failure::Usage(anyhow!("{problem}")));
     let Some(to) = parse("--to", to)?.or(store.url) else {

@@ -1,6 +1,6 @@
 //! `guildhall upgrade`: has a running node pass its connections on to this program.
 
-use super::{Common, Failure, flags, load_config, say};
+use super::{Common, ConfigFile, Failure, flags, load_config, say};
 use crate::takeover::{Upgraded, upgrade};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -30,7 +30,7 @@ pub struct UpgradeArgs {
 
 pub(super) async fn run(args: UpgradeArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
-    let loaded = load_config(&args.common.sources(environment, flags, true)?)?;
+    let loaded = load_config(&args.common.sources(environment, flags, ConfigFile::Default)?)?;
     let program = env::current_exe().context("the path of this program is not known")?;
     let dir = loaded.config.store.dir;
     let Upgraded { pid, result } = tokio::task::spawn_blocking(move || upgrade(&dir, program)).await??;

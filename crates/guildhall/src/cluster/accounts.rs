@@ -39,14 +39,14 @@ const ROUND_MS: u64 = 300_000;
 const CHUNK: usize = 5_000;
 
 #[derive(Serialize, Deserialize)]
-enum Question {
+enum AccountQuestion {
     Admit { of: Reporter, stamp: u64, request: IdentifyRequest },
     Report { of: Reporter, stamp: u64, sessions: Vec<(UserId, u32)>, bots: Vec<(UserId, Usage)> },
     EndRound { of: Reporter, begun: u64 },
     Used(UserId),
 }
 
-impl PeerQuestion for Question {
+impl PeerQuestion for AccountQuestion {
     const KIND: &'static str = "accounts";
     type Answer = AccountAnswer;
 }
@@ -85,9 +85,9 @@ impl ClusterAccounts {
         let (ledger, silent) = (Mutex::default(), Mutex::default());
         let accounts = Arc::new(Self { membership, gate, clock, ledger, silent });
         let of = Arc::downgrade(&accounts);
-        accounts
-            .membership
-            .on_question(move |question: Question| ready(of.upgrade().map(|accounts| accounts.answer(question))));
+        accounts.membership.on_question(move |question: AccountQuestion| {
+            ready(of.upgrade().map(|accounts| accounts.answer(question)))
+        });
         tokio::spawn(report(accounts.clone()));
         accounts
     }
@@ -110,7 +110,7 @@ impl ClusterAccounts {
         let reservation = Reservation::new(move || gate.give_back(&account, shard_id));
         let usage = to_usage(reserved.usage);
         let request = IdentifyRequest { user_id: user.id, is_bot: user.bot, shard_id, usage };
-        let question = Question::Admit { of: self.membership.reporter(), stamp: reserved.stamp, request };
+        let question = AccountQuestion::Admit { of: self.membership.reporter(), stamp: reserved.stamp, request };
         match self.ask_home(user.id, question).await {
             Some(AccountAnswer::Refused(limit)) => Err(match limit {
                 OverLimit::Sessions => IdentifyFault::Sessions,
@@ -133,18 +133,18 @@ impl ClusterAccounts {
 
     /// IDENTIFYs of a bot today on all nodes. None: its home does not answer.
     pub async fn used(&self, user_id: UserId) -> Option<Used> {
-        match self.ask_home(user_id, Question::Used(user_id)).await? {
+        match self.ask_home(user_id, AccountQuestion::Used(user_id)).await? {
             AccountAnswer::Used(used) => Some(used),
             _ => None,
         }
     }
 
-    async fn ask_home(&self, user_id: UserId, question: Question) -> Option<AccountAnswer> {
+    async fn ask_home(&self, user_id: UserId, question: AccountQuestion) -> Option<AccountAnswer> {
         let home = self.membership.home_of(user_id.get())?;
         self.ask(home, question).await
     }
 
-    async fn ask(&self, home: NodeNumber, question: Question) -> Option<AccountAnswer> {
+    async fn ask(&self, home: NodeNumber, question: AccountQuestion) -> Option<AccountAnswer> {
         if home == self.membership.number() {
             return Some(self.answer(question));
         }
@@ -170,10 +170,10 @@ impl ClusterAccounts {
     }
 
     /// Answers a question as the home of its account.
-    fn answer(&self, question: Question) -> AccountAnswer {
+    fn answer(&self, question: AccountQuestion) -> AccountAnswer {
         let now = self.now();
         match question {
-            Question::Admit { of, stamp, request } => {
+            AccountQuestion::Admit { of, stamp, request } => {
                 let limits = self.gate.limits();
                 let limits = AccountLimits {
                     user_sessions_max: limits.user_sessions_max,
@@ -188,7 +188,7 @@ impl ClusterAccounts {
                     None => AccountAnswer::Undecided,
                 }
             }
-            Question::Report { of, stamp, sessions, bots } => {
+            AccountQuestion::Report { of, stamp, sessions, bots } => {
                 let mut ledger = self.ledger();
                 for (user_id, sessions) in sessions {
                     let usage = Usage { sessions, ..Usage::default() };
@@ -199,11 +199,11 @@ impl ClusterAccounts {
                 }
                 AccountAnswer::Noted
             }
-            Question::EndRound { of, begun } => {
+            AccountQuestion::EndRound { of, begun } => {
                 self.ledger().end_round(now, of, begun);
                 AccountAnswer::Noted
             }
-            Question::Used(user_id) => AccountAnswer::Used(self.ledger().used(now, user_id)),
+            AccountQuestion::Used(user_id) => AccountAnswer::Used(self.ledger().used(now, user_id)),
         }
     }
 
@@ -231,7 +231,7 @@ impl ClusterAccounts {
                     false => bots.push((user_id, to_usage(usage))),
                 }
             }
-            let question = Question::Report { of: self.membership.reporter(), stamp, sessions, bots };
+            let question = AccountQuestion::Report { of: self.membership.reporter(), stamp, sessions, bots };
             if self.ask(home, question).await.is_none() {
                 failed.extend(user_ids);
             }
@@ -297,7 +297,7 @@ async fn report(accounts: Arc<ClusterAccounts>) {
             match round.is_whole {
                 true => {
                     for (number, _) in &members {
-                        let end = Question::EndRound { of: accounts.membership.reporter(), begun };
+                        let end = AccountQuestion::EndRound { of: accounts.membership.reporter(), begun };
                         // Without it the node counts sessions that ended until the next round.
                         let _ = accounts.ask(*number, end).await;
                     }

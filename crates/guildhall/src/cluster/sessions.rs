@@ -31,14 +31,14 @@ pub struct ClusterGateway {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Question {
+enum SessionsQuestion {
     Page { from: (u16, u32), limit: usize },
     OfUser(UserId),
     Session(String),
     Close { whose: ClosedOnes, code: u16 },
 }
 
-impl PeerQuestion for Question {
+impl PeerQuestion for SessionsQuestion {
     const KIND: &'static str = "sessions";
     type Answer = SessionsAnswer;
 }
@@ -177,7 +177,7 @@ impl ClusterGateway {
     pub fn new(local: PartitionGateway, membership: Arc<Membership>) -> Self {
         let gateway = Arc::new(PartitionGateway(local.0.clone()));
         let own = membership.number();
-        membership.on_question(move |question: Question| {
+        membership.on_question(move |question: SessionsQuestion| {
             let gateway = gateway.clone();
             async move { Some(answer(&gateway, own, question).await) }
         });
@@ -213,28 +213,28 @@ async fn page_of(gateway: &PartitionGateway, own: NodeNumber, from: SessionPlace
     }
 }
 
-async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question) -> SessionsAnswer {
+async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: SessionsQuestion) -> SessionsAnswer {
     let global = |(partition, view): SessionInfo| {
         let partition = PartitionId::of_node(own.0, PartitionId(partition).index() as u8).0;
         Session::from((partition, view))
     };
     match question {
-        Question::Page { from: (partition, slot), limit } => {
+        SessionsQuestion::Page { from: (partition, slot), limit } => {
             let page = page_of(gateway, own, SessionPlace { partition, slot }, limit).await;
             SessionsAnswer::Page {
                 sessions: page.sessions.into_iter().map(Session::from).collect(),
                 next: page.next.map(|next| (next.partition, next.slot)),
             }
         }
-        Question::OfUser(user_id) => {
+        SessionsQuestion::OfUser(user_id) => {
             let sessions = gateway.of_user(user_id).await;
             SessionsAnswer::Page { sessions: sessions.into_iter().map(global).collect(), next: None }
         }
-        Question::Session(id) => {
+        SessionsQuestion::Session(id) => {
             let session = gateway.session(&id).await;
             SessionsAnswer::Page { sessions: session.into_iter().map(global).collect(), next: None }
         }
-        Question::Close { whose, code } => {
+        SessionsQuestion::Close { whose, code } => {
             let whose = match whose {
                 ClosedOnes::Session(id) => Whose::Session(id.into()),
                 ClosedOnes::User(user_id) => Whose::User(user_id),
@@ -255,7 +255,7 @@ impl Gateway for ClusterGateway {
         let page = if self.is_own(from.partition) {
             page_of(&self.local, self.membership.number(), from, limit).await
         } else {
-            let question = Question::Page { from: (from.partition, from.slot), limit };
+            let question = SessionsQuestion::Page { from: (from.partition, from.slot), limit };
             match self.membership.ask(NodeNumber(node), &question).await {
                 Some(SessionsAnswer::Page { sessions, next }) => SessionsPage {
                     sessions: sessions.into_iter().map(SessionInfo::from).collect(),
@@ -270,7 +270,7 @@ impl Gateway for ClusterGateway {
 
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo> {
         let mut all = self.local.of_user(user_id).await;
-        for (_, answer) in self.membership.ask_all(&Question::OfUser(user_id)).await {
+        for (_, answer) in self.membership.ask_all(&SessionsQuestion::OfUser(user_id)).await {
             if let SessionsAnswer::Page { sessions, .. } = answer {
                 all.extend(sessions.into_iter().map(SessionInfo::from));
             }
@@ -283,7 +283,7 @@ impl Gateway for ClusterGateway {
         if let Some(here) = self.local.session(id).await {
             return Some(here);
         }
-        let question = Question::Session(id.to_owned());
+        let question = SessionsQuestion::Session(id.to_owned());
         let first = |answer| match answer {
             SessionsAnswer::Page { sessions, .. } => sessions.into_iter().next().map(SessionInfo::from),
             SessionsAnswer::Closed(_) => None,
@@ -302,7 +302,7 @@ impl Gateway for ClusterGateway {
             Whose::Session(id) => {
                 let Some(named) = session_partition(id).map(|partition| NodeNumber(partition.node())) else { return 0 };
                 let there = ClosedOnes::Session((**id).to_owned());
-                let question = Question::Close { whose: there.clone(), code: code.code() };
+                let question = SessionsQuestion::Close { whose: there.clone(), code: code.code() };
                 let closed = |answer| if let SessionsAnswer::Closed(count) = answer { count } else { 0 };
                 let count = match named == self.membership.number() {
                     true => self.local.close(whose.clone(), code).await,
@@ -317,7 +317,7 @@ impl Gateway for ClusterGateway {
             Whose::User(user_id) => ClosedOnes::User(*user_id),
             Whose::Token(user_id, token) => ClosedOnes::Token(*user_id, *token),
         };
-        let question = Question::Close { whose: elsewhere, code: code.code() };
+        let question = SessionsQuestion::Close { whose: elsewhere, code: code.code() };
         let mut count = self.local.close(whose, code).await;
         // Every node that lives has closed them when this returns.
         for (_, answer) in self.membership.tell_all(&question).await {

@@ -28,7 +28,7 @@ pub(crate) use image::Format;
 pub(crate) use incoming::{Incoming, Received};
 pub(crate) use kind::{clean_name, content_type};
 pub(crate) use pending::FileReservation;
-pub(crate) use pictures::{HASH_DIGITS, Held};
+pub(crate) use pictures::{HASH_DIGITS, PictureHold};
 pub use serve::files_router;
 pub(crate) use shares::{Exhausted, Share};
 pub use shares::{FileOwners, GuildFiles, SenderFiles};

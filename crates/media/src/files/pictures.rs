@@ -4,8 +4,8 @@
 //!             `pictures/members/GUILD-USER/NAME`, with the names of `guildhall_store::PictureNames`; the guilds of
 //!             emoji, stickers, roles and scheduled events, because their links lack the guild: in memory, and in a
 //!             bucket as `pictures/index/NAME`, which contains the number of the guild.
-//! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a
-//!             command that dropped pictures; `remove_unused` for sweeps.
+//! Doors       `hold` before the command that refers to a picture; `PictureHold::settled` with its outcome; `collect`
+//!             after a command that dropped pictures; `remove_unused` for sweeps.
 //! Invariants  P1 a picture is stored durably before any object refers to it. P2 pictures count in `bytes_max`. P3
 //!             names consist of numbers and of hashes of this node. P4 a picture is removed only after a read of the
 //!             store that is newer than the last command about it, and while no command about it is in progress; in a
@@ -220,31 +220,39 @@ fn owner_of(folder: &str, name: &str) -> Option<PictureOwner> {
     }
 }
 
+/// Of the command that refers to a picture.
+enum Outcome {
+    Known,
+    Unknown,
+}
+
 /// Pictures of one owner that a command refers to. Dropped without `settled`, the outcome of the command is unknown.
 #[must_use]
-pub(crate) struct Held {
+pub(crate) struct PictureHold {
     files: Files,
     owner: PictureOwner,
     names: Vec<String>,
 }
 
-impl Held {
+impl PictureHold {
     /// The outcome of the command is known: removes the pictures of its owner that no object refers to.
     pub async fn settled(mut self, store: &dyn Store) {
-        self.release(true);
+        self.release(Outcome::Known);
         self.files.collect(store, self.owner).await;
     }
 
-    fn release(&mut self, is_known: bool) {
+    fn release(&mut self, outcome: Outcome) {
         let mut state = self.files.0.pictures.lock();
         for name in self.names.drain(..) {
             let key = (self.owner, name);
             if let Some((count, given_up)) = state.held.get_mut(&key) {
                 *count -= 1;
-                if !is_known {
-                    *given_up = Some(Instant::now());
-                } else if *count == 0 && given_up.is_none() {
-                    state.held.remove(&key);
+                match outcome {
+                    Outcome::Unknown => *given_up = Some(Instant::now()),
+                    Outcome::Known if *count == 0 && given_up.is_none() => {
+                        state.held.remove(&key);
+                    }
+                    Outcome::Known => {}
                 }
             }
         }
@@ -255,10 +263,10 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PictureHold {
     fn drop(&mut self) {
         if !self.names.is_empty() {
-            self.release(false);
+            self.release(Outcome::Unknown);
         }
     }
 }
@@ -291,13 +299,13 @@ impl Files {
         sender: u64,
         owner: PictureOwner,
         pictures: Vec<(String, Vec<u8>)>,
-    ) -> Result<Held, FileError> {
-        let mut held = Held { files: self.clone(), owner, names: Vec::new() };
+    ) -> Result<PictureHold, FileError> {
+        let mut held = PictureHold { files: self.clone(), owner, names: Vec::new() };
         match self.write_pictures(sender, &mut held, pictures).await {
             Ok(()) => Ok(held),
             // No command will refer to those that were written.
             Err(error) => {
-                held.release(true);
+                held.release(Outcome::Known);
                 Err(error)
             }
         }
@@ -306,7 +314,7 @@ impl Files {
     async fn write_pictures(
         &self,
         sender: u64,
-        held: &mut Held,
+        held: &mut PictureHold,
         pictures: Vec<(String, Vec<u8>)>,
     ) -> Result<(), FileError> {
         let (owner, share) = (held.owner, Share { sender, guild: None });

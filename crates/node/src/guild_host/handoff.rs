@@ -59,11 +59,11 @@ pub(super) enum Handoff {
     /// No input is handled. The tail is taken when nothing is under way.
     Freezing(oneshot::Sender<Frozen>),
     /// With what has happened since.
-    Frozen(Held),
+    Frozen(DeferredInputs),
 }
 
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct DeferredInputs {
     jobs: Vec<(u64, GuildJobEnd)>,
     forgotten: Vec<u8>,
 }
@@ -151,15 +151,15 @@ impl GuildHost {
 
     /// Keeps a job's result of a frozen guild.
     pub(super) fn hold_job(&mut self, incarnation: u64, end: GuildJobEnd) -> Option<(u64, GuildJobEnd)> {
-        let Handoff::Frozen(held) = &mut self.handoff else { return Some((incarnation, end)) };
-        held.jobs.push((incarnation, end));
+        let Handoff::Frozen(deferred) = &mut self.handoff else { return Some((incarnation, end)) };
+        deferred.jobs.push((incarnation, end));
         None
     }
 
     /// Keeps the news that a node's relays are gone, for a frozen guild. False: it is not frozen.
     pub(super) fn hold_forgotten(&mut self, node: u8) -> bool {
-        let Handoff::Frozen(held) = &mut self.handoff else { return false };
-        held.forgotten.push(node);
+        let Handoff::Frozen(deferred) = &mut self.handoff else { return false };
+        deferred.forgotten.push(node);
         true
     }
 
@@ -179,7 +179,8 @@ impl GuildHost {
             tail: guild.handoff_tail(now),
             streams: self.streams.clone(),
         });
-        let Handoff::Freezing(sender) = mem::replace(&mut self.handoff, Handoff::Frozen(Held::default())) else {
+        let Handoff::Freezing(sender) = mem::replace(&mut self.handoff, Handoff::Frozen(DeferredInputs::default()))
+        else {
             return;
         };
         self.answer_step(sender, frozen);
@@ -190,15 +191,15 @@ impl GuildHost {
     }
 
     fn stay(&mut self, cx: &mut Context<'_>) {
-        let held = match mem::take(&mut self.handoff) {
-            Handoff::Frozen(held) => held,
-            Handoff::None | Handoff::Moving | Handoff::Freezing(_) => Held::default(),
+        let deferred = match mem::take(&mut self.handoff) {
+            Handoff::Frozen(deferred) => deferred,
+            Handoff::None | Handoff::Moving | Handoff::Freezing(_) => DeferredInputs::default(),
         };
         self.end_handoff();
-        for node in held.forgotten {
+        for node in deferred.forgotten {
             self.forget_subscribed(cx, node);
         }
-        for (incarnation, end) in held.jobs {
+        for (incarnation, end) in deferred.jobs {
             self.job_ended(cx, incarnation, end);
         }
     }

@@ -18,6 +18,15 @@ use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
+/// Reason why an event reaches a user by name.
+#[derive(Clone, Copy)]
+enum NamedBy {
+    /// The event is about the user, or for the user: its rule and the intents do not matter.
+    Event,
+    /// A message mentions the user.
+    Mention,
+}
+
 /// Delivery of one event, one call per session. `Recipients::begin` starts it.
 pub trait Delivering {
     type Group<'a>: GroupDelivering
@@ -201,13 +210,13 @@ impl AudienceIndex {
         }
         let by_rule = audience.rule.users().iter().copied();
         for user_id in audience.always.into_iter().chain(by_rule.filter(|id| audience.always != Some(*id))) {
-            self.deliver_to_user(event, user_id, now, true, out);
+            self.deliver_to_user(event, user_id, now, NamedBy::Event, out);
         }
         for (index, user_id) in audience.mentions.iter().flat_map(|mentions| &mentions.users).enumerate() {
             let is_told = audience.always == Some(*user_id)
                 || audience.mentions.as_ref().is_some_and(|mentions| mentions.users[..index].contains(user_id));
             if !is_told {
-                self.deliver_to_user(event, *user_id, now, false, out);
+                self.deliver_to_user(event, *user_id, now, NamedBy::Mention, out);
             }
         }
         self.deliver_to_thread(event, now, out);
@@ -339,8 +348,8 @@ impl AudienceIndex {
         }
     }
 
-    /// Delivers to the sessions of one user that were not reached with their group. `always` skips rule and intents.
-    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Delivering) {
+    /// Delivers to the sessions of one user that were not reached with their group.
+    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, by: NamedBy, out: &mut impl Delivering) {
         let audience = &event.audience;
         let Some(user_subscribers) = self.users.get(&user_id) else { return };
         let class = &self.classes[user_subscribers.class];
@@ -349,10 +358,10 @@ impl AudienceIndex {
         for IndexedSubscriber { subscriber, .. } in &user_subscribers.subscribers {
             let has_it = is_admitted && self.reaches(class, subscriber.mask, audience);
             // An event for a single user still needs its intents; a mention calls passive user accounts.
-            let wants = match (is_rule, always) {
-                (true, _) => subscriber.mask.admits(audience),
-                (false, true) => true,
-                (false, false) => is_admitted && subscriber.mask.is_user(),
+            let wants = match by {
+                _ if is_rule => subscriber.mask.admits(audience),
+                NamedBy::Event => true,
+                NamedBy::Mention => is_admitted && subscriber.mask.is_user(),
             };
             if !has_it && wants && !is_barred(audience, subscriber.mask, user_id) {
                 out.deliver_alone(subscriber.slot, self.redaction_for(event, subscriber.mask, user_id));

@@ -7,7 +7,7 @@ use guildhall_guild_protocol::{
 };
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, guild_people, guild_snapshot,
+    LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, ViewForm, guild_people, guild_snapshot,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -97,15 +97,13 @@ impl Recipients for Post {
         view: Option<&GuildView>,
     ) -> Option<Subscriber> {
         let view = view?;
-        let snapshot = guild_snapshot(
-            replica,
-            view,
-            250,
-            Capabilities::NONE,
-            true,
-            HiddenChannels::Listed,
-            guildhall_stdx::Timestamp(0),
-        );
+        let form = ViewForm {
+            large_threshold: 250,
+            capabilities: Capabilities::NONE,
+            only_joined_threads: true,
+            hidden: HiddenChannels::Listed,
+        };
+        let snapshot = guild_snapshot(replica, view, form, guildhall_stdx::Timestamp(0));
         let body = serde_json::to_value(&snapshot.channels).expect("it is JSON");
         let number = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
         let newest = body.as_array().into_iter().flatten().filter_map(|channel| {

@@ -189,12 +189,13 @@ pub(super) async fn join(Call { api, caller, params }: Call, input: JsonRequest)
     }
 }
 
-fn prune_form(api: &Api, form: &mut Form<'_>, counts_only: bool) -> (Prune, bool) {
+/// The prune, and whether the client wants the number of members.
+fn prune_form(api: &Api, form: &mut Form<'_>) -> (Prune, bool) {
     let days = form.optional("days", |v| form::integer(v, 1, PRUNE_DAYS_MAX)).unwrap_or(7);
     let roles = form.optional("include_roles", role_ids).unwrap_or_default();
     let wants_count = form.optional("compute_prune_count", form::boolean).unwrap_or(true);
     let joined_before = Timestamp(api.now().unix.0 - days * 86_400_000);
-    (Prune { roles, joined_before, counts_only }, wants_count)
+    (Prune { roles, joined_before, counts_only: false }, wants_count)
 }
 
 /// A list, or (in a query) ids with commas between.
@@ -215,15 +216,15 @@ async fn pruned(api: &Api, caller: &Caller, guild_id: GuildId, prune: Prune) -> 
 
 /// How many would go.
 pub(super) async fn count_prune(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
-    let (prune, _) = query.read(|form| Some(prune_form(&api, form, true)))?;
-    let count = pruned(&api, &caller, params.id("guild_id")?, prune).await?;
+    let (prune, _) = query.read(|form| Some(prune_form(&api, form)))?;
+    let count = pruned(&api, &caller, params.id("guild_id")?, Prune { counts_only: true, ..prune }).await?;
     Ok(Json(json!({"pruned": count})).into_response())
 }
 
 pub(super) async fn prune(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let read = input.read(&api, permit, BodyLimits::FORM, |form| Some(prune_form(&api, form, false)));
+    let read = input.read(&api, permit, BodyLimits::FORM, |form| Some(prune_form(&api, form)));
     let (prune, wants_count) = read.await?;
     let count = pruned(&api, &caller, guild_id, prune).await?;
     Ok(Json(json!({"pruned": wants_count.then_some(count)})).into_response())

@@ -204,35 +204,45 @@ pub(super) async fn active(Call { api, caller, params }: Call) -> Result<Respons
     list(&*api.request(&caller, params.id("guild_id")?, request::ListThreads).await?)
 }
 
+/// Archived threads of a channel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Archive {
+    Public,
+    Private,
+    /// Private threads that the caller has joined.
+    OwnPrivate,
+}
+
 async fn archived(
     api: &Api,
     caller: &Caller,
     params: &PathParams,
     query: &Query,
-    (are_private, are_own): (bool, bool),
+    archive: Archive,
 ) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
     let (before, before_id, limit) = query.read(|form| {
         let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT) as usize;
-        let (before, before_id) = match are_own {
-            true => (None, form.optional("before", form::id)),
-            false => (form.optional("before", form::timestamp), None),
+        let (before, before_id) = match archive {
+            Archive::OwnPrivate => (None, form.optional("before", form::id)),
+            Archive::Public | Archive::Private => (form.optional("before", form::timestamp), None),
         };
         Some((before, before_id, limit))
     })?;
+    let (are_private, are_own) = (archive != Archive::Public, archive == Archive::OwnPrivate);
     let which = ArchivedThreads { are_private, are_own, before, before_id, limit };
     list(&*api.request_in_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
 }
 
 pub(super) async fn archived_public(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
-    archived(&api, &caller, &params, &query, (false, false)).await
+    archived(&api, &caller, &params, &query, Archive::Public).await
 }
 
 pub(super) async fn archived_private(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
-    archived(&api, &caller, &params, &query, (true, false)).await
+    archived(&api, &caller, &params, &query, Archive::Private).await
 }
 
 /// Private ones that the caller is in, by descending id.
 pub(super) async fn archived_own(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
-    archived(&api, &caller, &params, &query, (true, true)).await
+    archived(&api, &caller, &params, &query, Archive::OwnPrivate).await
 }

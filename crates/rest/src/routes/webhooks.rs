@@ -144,13 +144,20 @@ pub(super) async fn read_by_token(State(api): State<Arc<Api>>, params: PathParam
     Ok(Json(WebhookBody::from(&*reply).without_user()).into_response())
 }
 
+/// `channel_id` of a patch.
+enum ChannelField {
+    Read,
+    /// The holder of a webhook's token cannot move it.
+    Ignored,
+}
+
 /// Reads a patch and keeps its picture. The sender was found to have the right.
 async fn patch(
     api: &Api,
     named: &Named,
     input: JsonRequest,
     permit: ReadPermit,
-    may_move: bool,
+    channel: ChannelField,
 ) -> Result<Arc<Webhook>, ApiError> {
     let rule = PictureRule::large(&api.media);
     let input = input.json(api, permit, BodyLimits::PROFILE).await?;
@@ -159,7 +166,10 @@ async fn patch(
         let patch = WebhookPatch {
             name: form.optional("name", name),
             avatar: avatar_hash(&avatar),
-            channel_id: if may_move { form.optional("channel_id", form::id) } else { None },
+            channel_id: match channel {
+                ChannelField::Read => form.optional("channel_id", form::id),
+                ChannelField::Ignored => None,
+            },
         };
         Some((patch, avatar))
     })?;
@@ -171,7 +181,7 @@ async fn patch(
 pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
     let permit = ReadPermit::managed_webhook(&caller, &*named.show(&api).await?);
-    Ok(body(&*patch(&api, &named, input, permit, true).await?))
+    Ok(body(&*patch(&api, &named, input, permit, ChannelField::Read).await?))
 }
 
 pub(super) async fn update_by_token(
@@ -181,7 +191,7 @@ pub(super) async fn update_by_token(
 ) -> Result<Response, ApiError> {
     let named = Named::by_token(&api, &params).await?;
     let permit = ReadPermit::webhook(&*named.show(&api).await?);
-    let webhook = patch(&api, &named, input, permit, false).await?;
+    let webhook = patch(&api, &named, input, permit, ChannelField::Ignored).await?;
     Ok(Json(WebhookBody::from(&*webhook).without_user()).into_response())
 }
 

@@ -47,14 +47,14 @@ impl FilteredCandidate {
 
 /// Memory for parsing, kept between parses.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct DeflateParser {
     /// Behind `PADDING` more: bits of the body from each position on.
     costs: Vec<f32>,
     /// By position: the first step of that.
     steps: Vec<Step>,
 }
 
-impl Parser {
+impl DeflateParser {
     /// The cheapest sequences under `prices` with those candidates of each position that it `may_use`.
     pub fn parse(
         &mut self,

@@ -87,8 +87,8 @@ pub struct Task<'a> {
 /// Memory for parsing, reused between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
-    repeats: zstd_parser::Parser,
-    plain: deflate_parser::Parser,
+    repeats: zstd_parser::ZstdParser,
+    plain: deflate_parser::DeflateParser,
 }
 
 impl Parser {

@@ -60,7 +60,7 @@ impl<'a> SourceBytes<'a> {
 
 /// Memory for parsing, kept between parses.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct ZstdParser {
     nodes: Vec<Node>,
 }
 
@@ -73,7 +73,7 @@ fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
     }
 }
 
-impl Parser {
+impl ZstdParser {
     /// The cheapest sequences under `prices` with those candidates of each position that it `may_use`.
     pub fn parse(
         &mut self,

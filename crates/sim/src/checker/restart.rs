@@ -94,8 +94,8 @@ impl Checker {
         Ok(())
     }
 
-    /// The sessions that wait for the guild after a restart lose it: their wait has ended.
-    pub fn give_up_returning(&mut self, side: usize) {
+    /// Ends the wait of restored sessions for the guild: they lose it.
+    pub fn end_restores(&mut self, side: usize) {
         let guild_id = self.state.guild_id;
         self.living(side).filter(|session| session.is_restoring()).for_each(|session| session.lose_sight(guild_id));
     }

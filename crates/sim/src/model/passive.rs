@@ -15,7 +15,7 @@ pub struct PendingUpdates {
     /// The guild as the session knows it.
     pub before: Rc<State>,
     /// Channels with states of unknown age: an incomplete replay may have sent newer or older ones.
-    pub doubtful: BTreeSet<u64>,
+    pub uncertain_channels: BTreeSet<u64>,
     pub now: Rc<State>,
     /// Changes since then.
     pub changes: Vec<Change>,
@@ -84,14 +84,14 @@ impl PendingUpdates {
                 if !left.is_superset(&self.left()) {
                     return Err(format!("{left:?} left, but {:?} did", self.left()));
                 }
-                let is_doubtful = |channel: u64| self.doubtful.contains(&channel);
-                let may_know = |channel: u64| self.views(channel) || self.viewed(channel) || is_doubtful(channel);
+                let is_uncertain = |channel: u64| self.uncertain_channels.contains(&channel);
+                let may_know = |channel: u64| self.views(channel) || self.viewed(channel) || is_uncertain(channel);
                 let was_seen = |who: &u64| {
                     let was_in = |change: &Change| match change {
                         Change::Voice(of, Some(was_in)) => of == who && may_know(*was_in),
                         _ => false,
                     };
-                    let is_there = || self.now.voice.get(who).is_some_and(|(channel, _)| is_doubtful(*channel));
+                    let is_there = || self.now.voice.get(who).is_some_and(|(channel, _)| is_uncertain(*channel));
                     self.known_place(*who).is_some() || self.changes.iter().any(was_in) || is_there()
                 };
                 match left.iter().find(|who| self.place(**who).is_some() || !was_seen(who)) {

@@ -18,7 +18,7 @@ impl Session {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.known_state = (changes_count, state.clone());
-        self.doubtful.clear();
+        self.uncertain_channels.clear();
         let returns = std::mem::take(&mut self.is_restoring);
         self.was_restored = returns;
         self.was_never_active = !self.is_active() && (!returns || self.was_never_active);
@@ -110,7 +110,7 @@ impl Session {
     /// It knows everything up to here.
     pub fn knows(&mut self, state: &Rc<State>, changes: &[Change]) {
         self.known_state = (changes.len(), state.clone());
-        self.doubtful.clear();
+        self.uncertain_channels.clear();
     }
 
     /// The next input brings it up to date.
@@ -120,7 +120,7 @@ impl Session {
             form: self.capabilities.passive(),
             user: self.user,
             before,
-            doubtful: std::mem::take(&mut self.doubtful),
+            uncertain_channels: std::mem::take(&mut self.uncertain_channels),
             now: state.clone(),
             changes: changes[known_count..].to_vec(),
         });

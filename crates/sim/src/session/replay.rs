@@ -94,7 +94,7 @@ impl Session {
         if let (false, true, Some(state)) = (is_sent_all, self.is_passive(), state) {
             for state in [state, &*self.known_state.1] {
                 let viewed = state.channels.keys().filter(|channel| state.viewers(**channel).contains(&user));
-                self.doubtful.extend(viewed);
+                self.uncertain_channels.extend(viewed);
             }
         }
         Ok(())

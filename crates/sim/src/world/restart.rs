@@ -152,7 +152,7 @@ impl World {
         for side in 0..SIDES {
             self.after(side)?;
             if self.rng.chance(0.1) {
-                self.checker.give_up_returning(side);
+                self.checker.end_restores(side);
                 let Side { partition, link, .. } = &mut self.sides[side];
                 partition.fail_pending_restores(now, link);
                 self.after(side)?;

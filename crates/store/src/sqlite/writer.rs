@@ -91,6 +91,15 @@ pub(super) struct Writer {
     pub(super) data_dir: Option<DataDir>,
 }
 
+/// How batches share a transaction.
+#[derive(Clone, Copy)]
+enum Isolation {
+    /// They share statements; a fault of one is a fault of all.
+    Shared,
+    /// Each has a savepoint, and may fail alone.
+    Savepoints,
+}
+
 impl Writer {
     pub(super) async fn run(mut self) {
         while let Some(job) = self.jobs.recv().await {
@@ -134,12 +143,12 @@ impl Writer {
     }
 
     async fn commit(&mut self, group: Vec<Batch>) {
-        let mut result = self.transaction(&group, false).await;
+        let mut result = self.transaction(&group, Isolation::Shared).await;
         if let Err(Fault::Dangling(_) | Fault::Taken(_)) = result
             && group.len() > 1
         {
             self.counters.retries.fetch_add(1, Relaxed);
-            result = self.transaction(&group, true).await;
+            result = self.transaction(&group, Isolation::Savepoints).await;
         }
         let answers = result.unwrap_or_else(|fault| {
             if let Fault::Database(error) = &fault {
@@ -162,9 +171,8 @@ impl Writer {
         }
     }
 
-    /// One transaction over the whole group, and one wait for the disk. Separately, each batch has a savepoint and may
-    /// fail alone; otherwise they share statements, and a fault is one of all batches.
-    async fn transaction(&mut self, group: &[Batch], separately: bool) -> Result<Vec<Answer>, Fault> {
+    /// One transaction over the whole group, and one wait for the disk.
+    async fn transaction(&mut self, group: &[Batch], isolation: Isolation) -> Result<Vec<Answer>, Fault> {
         let mut shared: PoolConnection<Sqlite>;
         let connection = match &mut self.write {
             WriteEnd::Own { connection: Some(connection), .. } => connection,
@@ -175,10 +183,12 @@ impl Writer {
             }
         };
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        let applied = if separately {
-            self.statements.apply_separately(&mut transaction, group).await
-        } else {
-            self.statements.apply(&mut transaction, group).await.map(|changed| changed.into_iter().map(Ok).collect())
+        let applied = match isolation {
+            Isolation::Savepoints => self.statements.apply_separately(&mut transaction, group).await,
+            Isolation::Shared => {
+                let changed = self.statements.apply(&mut transaction, group).await;
+                changed.map(|changed| changed.into_iter().map(Ok).collect())
+            }
         };
         let (result, is_usable) = match applied {
             Ok(answers) => match transaction.commit().await {

@@ -205,9 +205,9 @@ fn writers(place: Place) -> &'static [u64] {
     }
 }
 
-/// Access of the observer.
+/// Guilds, roles and threads of the observer.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct Access {
     in_a: bool,
     in_b: bool,
     insider: bool,
@@ -216,7 +216,7 @@ struct Standing {
     in_group: bool,
 }
 
-impl Standing {
+impl Access {
     const FIRST: Self = Self { in_a: true, in_b: false, insider: false, rule: 0, in_thread: false, in_group: false };
 
     fn views(self, place: Place) -> bool {
@@ -367,17 +367,16 @@ fn some_op(rng: &mut Rng, is_bot: bool) -> Op {
 /// A text is secret if the observer may not view its place when it is written, nor gains the place later by a change of
 /// membership, after which it may read the past. After a change of rules the past stays secret.
 fn mark_secrets(ops: &mut [Op], is_bot: bool, hides: bool) {
-    let mut standing = Standing::FIRST;
+    let mut access = Access::FIRST;
     let mut viewed = Vec::with_capacity(ops.len());
     let mut gained = Vec::with_capacity(ops.len());
     for op in &*ops {
-        let before = standing;
+        let before = access;
         // Ops apply while nothing is delivered, too: where the guild is, and not the connection, is what counts.
-        standing.apply(*op);
-        let of = |standing: Standing| Place::ALL.into_iter().filter(move |place| standing.views(*place));
-        let now: BTreeSet<Place> = of(standing).collect();
-        let newly =
-            of(standing).filter(|place| Standing::is_of_people(*op) && !before.views(*place)).collect::<Vec<_>>();
+        access.apply(*op);
+        let of = |access: Access| Place::ALL.into_iter().filter(move |place| access.views(*place));
+        let now: BTreeSet<Place> = of(access).collect();
+        let newly = of(access).filter(|place| Access::is_of_people(*op) && !before.views(*place)).collect::<Vec<_>>();
         viewed.push(now);
         gained.push(newly);
     }
