@@ -318,8 +318,9 @@ async fn audit_entries_name_the_key_and_the_object() {
         ("DELETE /v1/users/{user_id}", json!({"user_id": "4999"}), 404),
         ("POST /v1/keys", json!({"key_id": made["id"]}), 201),
     ];
-    let told: Vec<_> = entries.iter().map(|(_, action, object, status)| (&**action, object.clone(), *status)).collect();
-    assert_eq!(told, expected);
+    let actions: Vec<_> =
+        entries.iter().map(|(_, action, object, status)| (&**action, object.clone(), *status)).collect();
+    assert_eq!(actions, expected);
     assert_eq!(entries[1].0, json!(reader.id.unwrap().to_string()));
     assert!(entries[3].0.is_null(), "the root key");
     // In pages, and for keys that manage keys.

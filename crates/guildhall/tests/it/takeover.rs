@@ -657,9 +657,9 @@ fn the_service_manager_follows_the_process_that_takes_over() {
     let mut node = start_logged(serving, &dir.path().join("log"));
     assert_eq!(next_state(), "READY=1");
     let upgraded = run_to_end(guildhall(["upgrade", "--data"]).arg(&data));
-    let told = String::from_utf8_lossy(&upgraded.stdout).into_owned();
-    assert!(upgraded.status.success(), "{told} {}", stderr(&upgraded));
-    let pid = told.split(' ').nth(1).expect("a process id").to_owned();
+    let printed = String::from_utf8_lossy(&upgraded.stdout).into_owned();
+    assert!(upgraded.status.success(), "{printed} {}", stderr(&upgraded));
+    let pid = printed.split(' ').nth(1).expect("a process id").to_owned();
     // The new process is ready as soon as it serves; the old one reports it before it ends.
     let mut states = [next_state(), next_state()];
     states.sort();

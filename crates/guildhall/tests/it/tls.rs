@@ -226,9 +226,9 @@ fn a_takeover_has_clients_resume() {
     let token = manifest["bot_token"].as_str().unwrap().trim_start_matches("Bot ").to_owned();
     let mut clients: Vec<Client> = (0..3).map(|_| Client::session(addr, "one.crt", &token)).collect();
     let upgraded = run_to_end(guildhall(["upgrade", "--data"]).arg(dir.path().join("data")));
-    let told = String::from_utf8_lossy(&upgraded.stdout).into_owned();
-    assert!(upgraded.status.success() && told.contains("serves 0 connections"), "{told} {}", stderr(&upgraded));
-    let pid = told.split(' ').nth(1).expect("a process id").to_owned();
+    let printed = String::from_utf8_lossy(&upgraded.stdout).into_owned();
+    assert!(upgraded.status.success() && printed.contains("serves 0 connections"), "{printed} {}", stderr(&upgraded));
+    let pid = printed.split(' ').nth(1).expect("a process id").to_owned();
     for client in &mut clients {
         client.expect(|p| p["op"] == 7);
         assert_eq!(client.expect(|p| !p["closed"].is_null())["closed"], 4000);
