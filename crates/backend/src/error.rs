@@ -211,6 +211,11 @@ impl V1Error {
         Self::internal()
     }
 
+    /// There is no object with an id of the request.
+    pub fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     /// Another request changed the object first.
     pub fn is_changed(&self) -> bool {
         self.code == "changed"
@@ -225,6 +230,7 @@ impl From<Refusal> for V1Error {
             Refusal::UnknownRole => Self::not_found("role"),
             Refusal::UnknownMember => Self::not_found("member"),
             Refusal::UnknownUser => Self::not_found("user"),
+            Refusal::UnknownVoiceState => Self::not_found("voice state"),
             Refusal::Unavailable => Self::unavailable(),
             Refusal::DiskFull => Self::disk_full(),
             Refusal::DatabaseAway => Self::database_away(),
@@ -240,6 +246,7 @@ impl From<Refusal> for V1Error {
                     "system_channel_id" => "The guild has no text channel with this id: put the channel first.",
                     "afk_channel_id" => "The guild has no voice channel with this id: put the channel first.",
                     "roles" => "The guild has no such role: put the role first.",
+                    "channel_id" => "This is no voice or stage channel of the guild.",
                     "type" => "A channel cannot become this, or cannot be made of this type.",
                     _ => "This field cannot have that value here.",
                 };

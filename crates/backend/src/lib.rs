@@ -5,7 +5,8 @@
 //! Doors       `backend_routers`, which also makes the router of the dashboard; `Gateway`, the interface to the
 //!             partitions; `NodeReports`, the one to the node's own figures; `SessionEvents`, which receives the
 //!             events of sessions.
-//! Invariants  every handler but that of the document takes a `Caller`, whose type has the scope it needs. No handler
+//! Invariants  every handler takes a `Caller`, whose type has the scope it needs. Exceptions are the document, and the
+//!             reports of the media server, which are signed. No handler
 //!             reads a body before it found the object in the path (`crate::permit`). Everything goes through the doors
 //!             that others use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
@@ -53,6 +54,8 @@ mod strict;
 mod tokens;
 mod types;
 mod users;
+mod voice_reports;
+mod voice_states;
 mod wording;
 
 pub use audit::{AuditPruner, note_rollback};
@@ -81,12 +84,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::Response,
-    routing::get,
+    routing::{get, post},
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply, Request as GuildRequest, Upserted};
 use guildhall_http_kit::{BodyQuotas, Limiter, Quota, detach_body};
 use guildhall_model::GuildId;
-use guildhall_node::{Clock, Node, reply_to};
+use guildhall_node::{Clock, Node, VoiceKey, reply_to};
 use guildhall_stdx::{LogGate, Now};
 use std::{
     sync::{Arc, Mutex},
@@ -166,6 +169,8 @@ pub struct V1State {
     pub lab: Arc<dyn Lab>,
     /// Experiments, for `/v1/experiments`.
     pub experiments: Arc<dyn Experiments>,
+    /// The key of the media server, which signs its reports. None: no reports are taken.
+    pub voice_key: Option<Arc<VoiceKey>>,
     /// Clock of the limits.
     pub clock: Arc<dyn Clock>,
     /// Sizes and rates of requests.
@@ -180,6 +185,7 @@ pub(crate) struct V1 {
     reports: Arc<dyn NodeReports>,
     lab: Arc<dyn Lab>,
     experiments: Arc<dyn Experiments>,
+    voice_key: Option<Arc<VoiceKey>>,
     clock: Arc<dyn Clock>,
     limits: V1Limits,
     requests: Mutex<Limiter<u64>>,
@@ -205,7 +211,7 @@ const WINDOWS_MAX: usize = 10_000;
 
 impl V1 {
     fn new(state: V1State) -> Self {
-        let V1State { node, gateway, session_events, reports, lab, experiments, clock, limits } = state;
+        let V1State { node, gateway, session_events, reports, lab, experiments, voice_key, clock, limits } = state;
         if let Some(membership) = node.membership() {
             session_sources::answer_others(membership, &session_events);
         }
@@ -229,6 +235,7 @@ impl V1 {
             reports,
             lab,
             experiments,
+            voice_key,
             clock,
             limits,
         }
@@ -283,6 +290,7 @@ fn v1_router(v1: &Arc<V1>) -> Router {
     };
     let router = router
         .route("/v1/openapi.json", get(document))
+        .route("/v1/voice/reports", post(voice_reports::take))
         .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
         .method_not_allowed_fallback(async || V1Error::method_not_allowed());
     let here = node::asked_elsewhere(v1, router.clone()).layer(middleware::from_fn(detach)).with_state(Arc::clone(v1));

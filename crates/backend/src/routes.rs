@@ -10,7 +10,7 @@ use crate::{
     V1, audit,
     caller::{Caller, Needs},
     channels, cluster, directs, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries, members,
-    node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
+    node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users, voice_states,
 };
 use guildhall_node::Scope;
 use std::sync::Arc;
@@ -104,6 +104,9 @@ fn rows() -> Vec<Row> {
         members::update,
         members::delete,
         import::import,
+        voice_states::read,
+        voice_states::put,
+        voice_states::delete,
         users::read,
         users::put,
         users::update,

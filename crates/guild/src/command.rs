@@ -262,7 +262,8 @@ pub enum Command {
     BulkRole(Box<BulkRole>),
     /// Shows a presence for a member who has no session here (demo, bridges). System only; `None` ends it.
     ShowPresence(UserId, Option<Arc<Presence>>),
-    /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
+    /// Puts a member into a voice channel, or takes them out (demo, bridges, media servers). A session that is in voice
+    /// moves, and gets a new token; without one the member is shown there. System only.
     ShowVoice(UserId, Option<ChannelId>),
     /// Voice state of a user in a channel that the actor can view, or of the actor.
     ReadVoiceState(UserId),

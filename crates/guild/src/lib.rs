@@ -57,6 +57,7 @@ mod temporary_members;
 mod threads;
 mod turn;
 mod voice;
+mod voice_tokens;
 mod webhooks;
 
 pub use cache::CachedMessage;
@@ -78,3 +79,4 @@ pub use machine::Guild;
 pub use outbox::Output;
 pub use publications::PublicationId;
 pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
+pub use voice_tokens::{SignVoiceTokens, VoiceGrant, VoiceSigner};

@@ -3,7 +3,7 @@
 //! Owns        `GuildLimits`, with a reason for each default.
 //! Not here    lengths of texts: the parser of a `Command` checks them.
 
-use crate::links::LinkRenewer;
+use crate::{links::LinkRenewer, voice_tokens::VoiceSigner};
 
 /// Limits and settings of a guild. Equal for all guilds of a node, except that `seed` should differ per process.
 #[derive(Clone, Debug)]
@@ -93,7 +93,9 @@ pub struct GuildLimits {
     pub voice_endpoint: Option<String>,
     /// Renews links of messages in events and answers.
     pub links: LinkRenewer,
-    /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
+    /// Signs voice tokens. Without a signer they are random.
+    pub voice_signer: VoiceSigner,
+    /// Where the randomness of such tokens starts. Not for secrets: the media server must check more than the token.
     pub seed: u64,
 }
 
@@ -139,6 +141,7 @@ impl Default for GuildLimits {
             found_members_max: 1_000,
             voice_endpoint: None,
             links: LinkRenewer::default(),
+            voice_signer: VoiceSigner::default(),
             seed: 0,
         }
     }

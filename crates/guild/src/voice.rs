@@ -18,6 +18,7 @@ use crate::{
     machine::Guild,
     state::tasks::{STEP_ITEMS, VoicePass},
     turn::Turn,
+    voice_tokens::VoiceGrant,
 };
 use guildhall_guild_protocol::{
     AudienceRule, GuildStructure, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry,
@@ -47,6 +48,7 @@ impl Guild {
         let is_same_session = self.voice.session(user_id).as_ref() == Some(&key);
         let permissions = self.permissions_in(now, &member, &channel);
         let kept = before.filter(|_| is_here).cloned();
+        let request_to_speak_timestamp = kept.as_ref().and_then(|kept| kept.request_to_speak_timestamp);
         if !is_here {
             if self.is_closing(channel_id) {
                 return;
@@ -70,12 +72,16 @@ impl Guild {
                 (Some(kept), ChannelType::Stage) => kept.suppress,
                 _ => self.is_suppressed(&channel, permissions),
             },
-            request_to_speak_timestamp: kept.and_then(|kept| kept.request_to_speak_timestamp),
+            request_to_speak_timestamp,
             ..VoiceState::new(user_id)
         };
+        // A signed token ends; a client that needs another one repeats its op 4.
+        let is_repeated = self.limits.voice_signer.0.is_some()
+            && kept.is_some_and(|kept| *kept == state)
+            && permissions.contains(Permissions::VIEW_CHANNEL | Permissions::CONNECT);
         self.set_voice(state, Some(key));
-        if !is_here || !is_same_session {
-            self.send_voice_server(user_id, key);
+        if !is_here || !is_same_session || is_repeated {
+            self.send_voice_server(now, user_id, key);
         }
     }
 
@@ -107,11 +113,34 @@ impl Guild {
         self.publish(event, ReplicaUpdate::Voice(state.user_id, entry));
     }
 
-    fn send_voice_server(&mut self, user_id: UserId, session: SessionKey) {
-        let token = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+    fn send_voice_server(&mut self, now: Now, user_id: UserId, session: SessionKey) {
+        let token = self
+            .voice_token(now, user_id)
+            .unwrap_or_else(|| format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64()));
         let payload = Payload::VoiceServer { token, endpoint: self.limits.voice_endpoint.clone() };
         let event = Arc::new(self.event(EventName::VoiceServerUpdate, AudienceRule::User(user_id), payload));
         self.send(session.relay, RelayMessage::Direct { session, event });
+    }
+
+    /// A signed token with the rights that the user has in voice now. None: the guild has no signer.
+    fn voice_token(&self, now: Now, user_id: UserId) -> Option<String> {
+        let signer = self.limits.voice_signer.0.as_ref()?;
+        let VoiceEntry { state, member } = self.voice.entry(user_id)?;
+        let channel = self.structure.channels.get(&state.channel_id?)?;
+        let can_speak = !state.suppress && !state.mute;
+        Some(signer.sign(
+            now.unix,
+            &VoiceGrant {
+                guild_id: self.id(),
+                channel_id: channel.id,
+                user_id,
+                session_id: &state.session_id,
+                name: member.display_name(),
+                can_speak,
+                can_stream: can_speak && self.permissions_in(now, member, channel).contains(Permissions::STREAM),
+                can_hear: !state.deaf,
+            },
+        ))
     }
 
     /// Disconnects a user, if connected.
@@ -152,7 +181,7 @@ impl Guild {
         };
         self.set_voice(moved, session);
         if let Some(session) = session {
-            self.send_voice_server(user_id, session);
+            self.send_voice_server(now, user_id, session);
         }
     }
 
@@ -292,6 +321,11 @@ impl Guild {
         }
         if self.is_closing(channel_id) {
             return Err(Refusal::UnknownChannel.into());
+        }
+        if self.voice.session(user_id).is_some() {
+            let channel = channel.clone();
+            self.move_in_voice(turn.now, &member, &channel);
+            return Ok(());
         }
         let permissions = self.permissions_in(turn.now, &member, channel);
         let state = VoiceState {

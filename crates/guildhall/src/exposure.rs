@@ -56,10 +56,11 @@ pub fn exposed(loaded: &Loaded) -> Vec<Exposed> {
 }
 
 /// Files that contain nothing but a secret.
-fn files(config: &Config) -> [(&'static str, Option<&Path>); 6] {
+fn files(config: &Config) -> [(&'static str, Option<&Path>); 7] {
     [
         ("auth.jwt_secret_file", config.auth.jwt_secret_file.as_deref()),
         ("auth.admin_key_file", config.auth.admin_key_file.as_deref()),
+        ("voice.token_key_file", config.voice.token_key_file.as_deref()),
         ("tls.key_file", config.tls.key_file.as_deref()),
         ("uploads.s3_secret_key_file", config.uploads.s3_secret_key_file.as_deref()),
         ("cluster.nats_credentials_file", config.cluster.nats_credentials_file.as_deref()),

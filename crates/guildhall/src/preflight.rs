@@ -10,7 +10,7 @@ use crate::{
     compression,
     database::{self, Options},
     dictionaries, files, issuers, jwks_url,
-    secrets::secret,
+    secrets::{secret, voice_key},
     start_error::StartError,
     tls,
 };
@@ -58,6 +58,7 @@ pub fn faults(config: &Config) -> Vec<StartError> {
         readable("uploads.s3_ca_file", uploads.s3_ca_file.as_deref().filter(|_| !is_ca_checked)),
         secret("auth.jwt_secret_file", &auth.jwt_secret, &auth.jwt_secret_file).map(drop),
         secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file).map(drop),
+        voice_key(&config.voice).map(drop),
         issuers::check(auth).map_err(unusable),
         jwks_url::check(auth).map_err(StartError::from),
         readable("auth.jwks_ca_file", auth.jwks_ca_file.as_deref().filter(|_| !has_jwks_tls)),

@@ -1,7 +1,8 @@
 //! Secrets: read from the configuration or a file, or made of the system's random bytes.
 
 use crate::start_error::StartError;
-use guildhall_settings::Secret;
+use guildhall_node::VoiceKey;
+use guildhall_settings::{Secret, VoiceConfig};
 use std::path::PathBuf;
 
 /// A secret of the configuration, or of the file it names.
@@ -26,6 +27,15 @@ pub fn secret(
             secret.map(Some).ok_or_else(|| StartError::SecretTooShort { setting, path: path.clone() })
         }
     }
+}
+
+/// The key that the media server shares, if one is set.
+///
+/// # Errors
+/// `SecretFile`, `SecretTooShort`.
+pub fn voice_key(config: &VoiceConfig) -> Result<Option<VoiceKey>, StartError> {
+    let key = secret("voice.token_key_file", &config.token_key, &config.token_key_file)?;
+    Ok(key.map(|key| VoiceKey::new(config.token_key_id.as_str(), key.reveal().as_bytes(), config.token_s)))
 }
 
 /// Random bytes of the system.

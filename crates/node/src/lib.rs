@@ -43,6 +43,7 @@ mod timed_store;
 mod tokens;
 mod user_changes;
 mod users;
+mod voice_key;
 mod worker;
 mod writes;
 
@@ -73,6 +74,7 @@ pub use settings_proto::{SETTINGS_BYTES_MAX, SettingsKind, SettingsUpdate};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef, authorization_token};
 pub use user_changes::{ChangedUser, unchecked};
+pub use voice_key::{VoiceKey, VoiceReport, voice_channel};
 pub use writes::WritesStopped;
 
 use accounts::worker_account;

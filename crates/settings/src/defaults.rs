@@ -2,7 +2,8 @@
 
 use super::value::{
     BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions,
-    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
+    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Text, Upgrades,
+    UploadMode,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -180,6 +181,14 @@ pub const ACCOUNTS_PER_MINUTE_MAX: u32 = 600;
 
 /// Issuers publish a new key long before they sign with it.
 pub const JWKS_REFRESH_S: u32 = 300;
+
+/// Both sides of a voice key need a name for it.
+pub fn voice_token_key_id() -> Text {
+    Text::parse("guildhall").expect("a text without control characters")
+}
+
+/// Ten minutes: a client joins at once, and a member who was removed cannot come back for long.
+pub const VOICE_TOKEN_S: u32 = 600;
 
 /// Text for people; programs configure JSON.
 pub const LOG_FORMAT: LogFormat = LogFormat::Text;

@@ -194,6 +194,10 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     if auth.admin_key.is_some() && auth.admin_key_file.is_some() {
         report("auth", "admin_key_file", "is set together with auth.admin_key; keep one of them".into());
     }
+    let voice = &loaded.config.voice;
+    if voice.token_key.is_some() && voice.token_key_file.is_some() {
+        report("voice", "token_key_file", "is set together with voice.token_key; keep one of them".into());
+    }
     if auth.jwks_file.is_some() && auth.jwks_url.is_some() {
         report("auth", "jwks_url", "is set together with auth.jwks_file; keep one of them".into());
     }

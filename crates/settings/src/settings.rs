@@ -523,6 +523,16 @@ settings! {
     voice: VoiceConfig {
         /// host:port of the media server, sent to clients. Not set: null, and clients wait for a server.
         endpoint: Option<VoiceEndpoint> => None;
+        /// The key that the media server shares: the node signs voice tokens with it, and checks what the server
+        /// reports. At least 32 bytes; in a cluster the same on all nodes. Not set: tokens are random and prove
+        /// nothing, and the node takes no reports.
+        token_key: Option<Secret> => None;
+        /// A file with `token_key`; surrounding white space is ignored.
+        token_key_file: Option<PathBuf> => None;
+        /// Name of the key: `iss` of tokens and reports. LiveKit calls it the API key.
+        token_key_id: Text => defaults::voice_token_key_id();
+        /// Seconds for which a voice token may be used to join. A client gets another one when it repeats its op 4.
+        token_s: u32, 10..=86_400 => defaults::VOICE_TOKEN_S;
     }
     /// Logs. They contain no tokens and no message content.
     log: LogConfig {

@@ -473,6 +473,11 @@ impl Value for VoiceEndpoint {
 pub struct Text(String);
 
 impl Text {
+    /// None: it is empty, or has control characters.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty() && !text.contains(char::is_control)).then(|| Self(text.to_owned()))
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -483,7 +488,7 @@ impl Value for Text {
     type Rule = ();
 
     fn read(raw: &Scalar, (): &()) -> Option<Self> {
-        raw.text().filter(|text| !text.is_empty() && !text.contains(char::is_control)).map(|text| Self(text.to_owned()))
+        raw.text().and_then(Self::parse)
     }
     fn expected((): &()) -> String {
         "a text without control characters".to_owned()

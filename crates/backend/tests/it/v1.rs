@@ -40,6 +40,7 @@ impl Backend {
             reports: Arc::new(NoReports::default()),
             lab: Arc::new(NoLab),
             experiments: Arc::new(NoExperiments),
+            voice_key: None,
             clock: world.clock.clone(),
             limits,
         };

@@ -2,7 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    ChannelPatch, Command, GuildPatch, MemberPatch, NewChannel, Refusal, Reply, RolePatch, VoiceStatePatch,
+    ChannelPatch, Command, GuildLimits, GuildPatch, MemberPatch, NewChannel, Refusal, Reply, RolePatch,
+    SignVoiceTokens, VoiceGrant, VoiceSigner, VoiceStatePatch,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, SessionKey, ToGuild};
 use guildhall_model::{
@@ -10,6 +11,7 @@ use guildhall_model::{
     to_gateway::VoiceStateUpdate,
 };
 use guildhall_stdx::Timestamp;
+use std::sync::Arc;
 
 /// Sent voice states and server updates, in short form.
 #[derive(Debug, PartialEq)]
@@ -26,7 +28,10 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut world = World::populated();
+        Self::of(World::populated())
+    }
+
+    fn of(mut world: World) -> Self {
         let a = world.channel(new_channel("a", ChannelType::Voice));
         let b = world.channel(new_channel("b", ChannelType::Voice));
         for (slot, user_id) in [(1, ANA), (2, BOB), (3, EVE)] {
@@ -515,4 +520,75 @@ fn the_audience_of_a_stage_asks_to_speak_and_is_let() {
     assert!(!is_suppressed(&mut scene, 1, a));
     scene.op4(1, None);
     assert_eq!(refused(&mut scene, ANA, ANA, ask), Refusal::UnknownVoiceState);
+}
+
+/// A signer that writes the rights as plain text.
+struct Plain;
+
+impl SignVoiceTokens for Plain {
+    fn sign(&self, now: Timestamp, grant: &VoiceGrant<'_>) -> String {
+        let rights = [(grant.can_speak, "speak"), (grant.can_stream, "stream"), (grant.can_hear, "hear")];
+        let rights: Vec<_> = rights.into_iter().filter_map(|(is_given, right)| is_given.then_some(right)).collect();
+        format!(
+            "{}/{} {} {} {} {}",
+            grant.guild_id,
+            grant.channel_id,
+            grant.user_id,
+            grant.name,
+            now.0,
+            rights.join("+")
+        )
+    }
+}
+
+#[test]
+fn tokens_are_signed_with_the_rights_of_the_moment() {
+    let limits = GuildLimits { voice_signer: VoiceSigner(Some(Arc::new(Plain))), ..GuildLimits::default() };
+    let mut world = World::with_limits(limits);
+    [ANA, BOB, EVE].into_iter().for_each(|id| world.join(id));
+    let mut scene = Scene::of(world);
+    let (a, b) = (scene.a, scene.b);
+    let token = |scene: &mut Scene, channel| {
+        scene.world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(channel) });
+        scene.world.take().into_iter().find_map(|(_, message)| match message {
+            RelayMessage::Direct { event, .. } => match &event.payload {
+                Payload::VoiceServer { token, .. } => Some(token.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    let now = scene.world.now.unix.0;
+    let expected = |channel, rights| Some(format!("{GUILD}/{channel} {ANA} user{ANA} {now} {rights}"));
+    assert_eq!(token(&mut scene, Some(a)), expected(a, "speak+stream+hear"));
+    // A client repeats its op 4 when its token has ended.
+    assert_eq!(token(&mut scene, Some(a)), expected(a, "speak+stream+hear"));
+    // On a stage they are the audience.
+    let stage = scene.world.channel(new_channel("stage", ChannelType::Stage));
+    scene.world.sent.clear();
+    assert_eq!(token(&mut scene, Some(stage)), expected(stage, "hear"));
+    let deaf = MemberPatch { deaf: Some(true), ..MemberPatch::default() };
+    scene.world.system(Command::UpdateMember(ANA, Box::new(deaf)));
+    scene.world.system(Command::PutOverwrite(b, deny_everyone(Permissions::STREAM)));
+    scene.world.rest();
+    scene.world.sent.clear();
+    assert_eq!(token(&mut scene, Some(b)), expected(b, "speak"));
+    // A member who may no longer connect stays, and gets no further token.
+    scene.world.system(Command::PutOverwrite(b, deny_everyone(Permissions::CONNECT)));
+    scene.world.rest();
+    scene.world.sent.clear();
+    assert_eq!(token(&mut scene, Some(b)), None);
+}
+
+#[test]
+fn a_backend_moves_a_session_that_is_in_voice() {
+    let mut scene = Scene::new();
+    let (a, b) = (scene.a, scene.b);
+    scene.op4(1, Some(a));
+    scene.world.system(Command::ShowVoice(ANA, Some(b)));
+    let gone = Seen::State { rule: AudienceRule::ChannelExcept(a, b), user: ANA, channel: None, always: false };
+    assert_eq!(scene.seen(), [gone, in_channel(ANA, b), server(1)]);
+    // The connection is still that session's.
+    scene.world.relay(ToGuild::Detach { session: session(0, 1) });
+    assert_eq!(scene.seen(), [left(ANA, b)]);
 }

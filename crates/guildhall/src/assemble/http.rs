@@ -171,6 +171,7 @@ impl Routes<'_> {
             reports: reports.clone(),
             lab: Arc::new(shared.lab.clone()),
             experiments: Arc::new(self.parts.experiments.clone()),
+            voice_key: self.parts.voice_key.clone(),
             clock: Arc::new(NodeClock(*clock)),
             limits: v1_limits(self.config),
         };

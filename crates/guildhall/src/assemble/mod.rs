@@ -26,7 +26,7 @@ use crate::{
     issuers, jwks_url,
     lab::NodeLab,
     open_files, preflight,
-    secrets::{random, secret},
+    secrets::{random, secret, voice_key},
     start_error::StartError,
     takeover::{Inherited, Predecessor, TakeoverError},
     tls,
@@ -35,11 +35,11 @@ use crate::{
 };
 use guildhall_backend::AuditPruner;
 use guildhall_codec::ContextPool;
-use guildhall_guild::{LinkRenewer, RenewLinks};
+use guildhall_guild::{LinkRenewer, RenewLinks, SignVoiceTokens, VoiceSigner};
 use guildhall_media::{Files, FilesOptions};
 use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{AccessLog, Partitions, Server, SystemClock, serve_admin};
-use guildhall_node::{Hooks, Membership, Node};
+use guildhall_node::{Hooks, Membership, Node, VoiceKey};
 use guildhall_partition::{Bill, BillWorker, StreamCodec};
 use guildhall_settings::{AuthConfig, CodecConfig, Config, UploadMode};
 use guildhall_store::Store;
@@ -81,6 +81,8 @@ struct Parts {
     files: Option<Files>,
     node: Node,
     experiments: NodeExperiments,
+    /// None: voice tokens are random.
+    voice_key: Option<Arc<VoiceKey>>,
 }
 
 /// What several parts have in common.
@@ -242,6 +244,8 @@ async fn prepare(
     let files = open_files_folder(config, &ports.gateway_url, &store, clock).await?;
     let mut limits = node_limits(config);
     limits.guild.links = LinkRenewer(files.clone().map(|files| Arc::new(files) as Arc<dyn RenewLinks>));
+    let voice_key = voice_key(&config.voice)?.map(Arc::new);
+    limits.guild.voice_signer = VoiceSigner(voice_key.clone().map(|key| key as Arc<dyn SignVoiceTokens>));
     let node = Node::start_as(
         node_config(config, jwt_secret),
         limits,
@@ -257,7 +261,8 @@ async fn prepare(
         (shared.contexts.clone(), streams),
         shared.dictionaries.clone(),
     );
-    Ok((Parts { ports, clock, store, shared, server, files, node, experiments }, bill_worker, inherited))
+    let parts = Parts { ports, clock, store, shared, server, files, node, experiments, voice_key };
+    Ok((parts, bill_worker, inherited))
 }
 
 fn open_ports(

@@ -52,4 +52,5 @@ mod tls;
 mod traces;
 mod upstream;
 mod users_policy;
+mod voice_reports;
 mod ws;
