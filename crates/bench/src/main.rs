@@ -25,6 +25,7 @@ mod role;
 mod sched;
 mod server;
 mod stats;
+mod storm;
 mod text;
 mod upgrades;
 mod usage;
@@ -42,6 +43,7 @@ use guildhall_settings::defaults;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
+use server::Accounts;
 use std::{
     net::SocketAddr,
     num::NonZeroU32,
@@ -72,7 +74,7 @@ enum Bench {
     /// One guild, N real loopback connections: CPU per delivery against a plain send() of the same bytes.
     ///
     /// The server, its clients, and both ends of the baseline run as processes of their own. Each message is delivered
-    /// to every connection before the next is sent, so nothing is coalesced.
+    /// to every connection before the next is sent, so nothing is coalesced, unless several are in flight.
     Sockets(SocketsArgs),
     /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
     ///
@@ -157,6 +159,12 @@ enum Bench {
     /// Real server processes, with a NATS and a PostgreSQL server that the bench starts: both have to be installed.
     /// Sites talk in turns. Fails if a client misses a message.
     Cluster(load::cluster::ClusterArgs),
+    /// Many clients connect at once: CPU, context switches and latency of an IDENTIFY and a RESUME against a bare
+    /// upgrade, memory per session, and the latency of others meanwhile.
+    ///
+    /// Real connections on loopback to a node with one guild of bots, uncompressed JSON. The server, its clients and
+    /// the floor, a program that only upgrades, are processes of their own.
+    Storm(storm::StormArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -275,6 +283,9 @@ pub struct SocketsArgs {
     /// Transport compression.
     #[arg(long, value_enum, default_value_t = Mode::Plain)]
     mode: Mode,
+    /// Messages that are created at once, and delivered before the next are.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    in_flight: u64,
     /// Whether the server may send to many with one system call. The baseline never does.
     #[arg(long, value_enum, default_value_t = IoUring::Auto)]
     io_uring: IoUring,
@@ -297,6 +308,12 @@ pub enum BenchRole {
     BaselineSender { port: u16 },
     /// The reader of the baseline.
     BaselineReader,
+    /// The node of a storm.
+    StormServer { members: usize, readers: usize, dir: PathBuf },
+    /// What only upgrades.
+    StormFloor,
+    /// The clients of a storm.
+    StormClients { port: u16, floor: u16, from: usize, count: usize, in_flight: usize, tokens: PathBuf },
     /// The clients of a site.
     Crowd { accounts: PathBuf, nodes: Vec<SocketAddr> },
     /// A day, spent in one way.
@@ -365,7 +382,19 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Takeover(args) => load::takeover::run(*args),
         Bench::Import(args) => load::import::run(*args),
         Bench::Cluster(args) => load::cluster::run(args),
-        Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
+        Bench::Storm(args) => storm::run(*args),
+        Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => {
+            let accounts = Accounts { members_count: *members, readers_count: 0, are_bots: false };
+            server::run(accounts, dir, *io_uring, *mode)
+        }
+        Bench::Role(BenchRole::StormServer { members, readers, dir }) => {
+            let accounts = Accounts { members_count: *members, readers_count: *readers, are_bots: true };
+            server::run(accounts, dir, IoUring::Auto, Mode::Plain)
+        }
+        Bench::Role(BenchRole::StormFloor) => storm::run_floor(),
+        Bench::Role(BenchRole::StormClients { port, floor, from, count, in_flight, tokens }) => {
+            storm::run_clients((*port, *floor), (*from, *count), *in_flight, tokens)
+        }
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::BaselineSender { port }) => baseline::run_sender(*port),
         Bench::Role(BenchRole::BaselineReader) => baseline::run_reader(),
@@ -398,8 +427,9 @@ fn p99(mut values: Vec<f64>) -> f64 {
 }
 
 fn sockets(args: SocketsArgs) -> Result<()> {
-    let SocketsArgs { connections, messages, mode, io_uring, overhead, json } = args;
+    let SocketsArgs { connections, messages, mode, in_flight, io_uring, overhead, json } = args;
     ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
+    let in_flight = in_flight as usize;
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let path = |name: &str| dir.path().join(name).display().to_string();
     let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -453,16 +483,18 @@ fn sockets(args: SocketsArgs) -> Result<()> {
             Some(Extra::Dark) => server.ask(if is_on { "dark on" } else { "dark off" })?,
         };
         round += 1;
-        let count = left.min(MESSAGES_PER_ROUND);
+        let steps = left.div_ceil(in_flight).min(MESSAGES_PER_ROUND);
+        let count = left.min(steps * in_flight);
         left -= count;
         let sends = (count * connections) as f64;
 
         let (lab_before, started) = (server.ask_number("usage", "lab_ns")?, Instant::now());
         let before = server.ask_number("usage", "cpu_ns")?;
-        for _ in 0..count {
+        for begun in (0..count).step_by(in_flight) {
             let started = Instant::now();
-            server.ask("publish")?;
-            expected += connections as u64;
+            let together = in_flight.min(count - begun);
+            server.ask(&format!("publish {together}"))?;
+            expected += (together * connections) as u64;
             client.ask(&format!("await {expected}"))?;
             latencies[usize::from(is_on)].push(started.elapsed().as_secs_f64() * 1e3);
         }

@@ -1,7 +1,7 @@
 //! CPU time and memory of a process, from the kernel's accounting.
 
 use anyhow::{Context, Result};
-use std::{fs, thread, time::Duration};
+use std::{collections::BTreeMap, fs, thread, time::Duration};
 
 /// The allocator returns freed memory within about ten seconds.
 const SETTLE_STEP: Duration = Duration::from_millis(500);
@@ -33,6 +33,31 @@ pub fn cpu_of(process: u32) -> Result<Duration> {
         total += on_cpu.context("reading a thread's schedstat")?;
     }
     Ok(Duration::from_nanos(total))
+}
+
+/// CPU time in nanoseconds and context switches of the threads of this process, by their name without its number.
+///
+/// # Errors
+/// Where there is no `/proc` with scheduler statistics.
+pub fn threads() -> Result<BTreeMap<String, (u64, u64)>> {
+    let mut all = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").context("reading our threads")? {
+        let task = task?.path();
+        let read = |name: &str| fs::read_to_string(task.join(name));
+        // It may have ended since.
+        let (Ok(name), Ok(stat), Ok(status)) = (read("comm"), read("schedstat"), read("status")) else { continue };
+        let on_cpu = stat.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
+        let (cpu_ns, switches): &mut (u64, u64) = all.entry(kind_of_thread(&name)).or_default();
+        *cpu_ns += on_cpu.context("reading a thread's schedstat")?;
+        let lines = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+        *switches += lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum::<u64>();
+    }
+    Ok(all)
+}
+
+/// The name of a thread without its number.
+fn kind_of_thread(name: &str) -> String {
+    name.trim().trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_owned()
 }
 
 /// Resident memory of this process, in bytes.
@@ -91,6 +116,14 @@ fn parse_available(meminfo: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_a_kind_are_one() {
+        assert_eq!(kind_of_thread("partition-12\n"), "partition");
+        assert_eq!(kind_of_thread("tokio-rt-worker\n"), "tokio-rt-worker");
+        let before = threads().unwrap();
+        assert!(before.values().map(|(cpu_ns, _)| cpu_ns).sum::<u64>() > 0);
+    }
 
     #[test]
     fn available_memory() {
