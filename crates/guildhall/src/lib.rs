@@ -33,6 +33,7 @@ mod server;
 mod start_error;
 pub mod takeover;
 pub mod tls;
+mod token_checks;
 pub mod upgrades;
 pub mod watch;
 pub mod wiring;

@@ -3,7 +3,10 @@
 //! Owns        one small adapter per seam; none of the three knows the others.
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
-use crate::cluster::{ClusterAccounts, SessionMoves};
+use crate::{
+    cluster::{ClusterAccounts, SessionMoves},
+    token_checks::{Checker, Waiting},
+};
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -16,8 +19,8 @@ use guildhall_net::{
     AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers,
     SessionAnswer, SessionClaim, SystemClock, Upstream,
 };
-use guildhall_node::{AuthError, Node, RelaySink, SettingsKind};
-use guildhall_partition::{Account, AuthFailure, AuthPurpose, OwnData};
+use guildhall_node::{Node, RelaySink, SettingsKind};
+use guildhall_partition::{AuthPurpose, OwnData};
 use guildhall_rest::{OwnStream, OwnStreams, SessionStartLimit, SessionStarts};
 use guildhall_store::StoreError;
 use std::{
@@ -70,12 +73,11 @@ impl RelaySink for PartitionSink {
 pub struct NodeUpstream {
     node: Node,
     session_events: Arc<SessionEvents>,
-    /// None: the node is alone, and its partitions admit by themselves.
-    accounts: Option<Arc<ClusterAccounts>>,
     /// None: the node is alone, and no other has sessions.
     moves: Option<Arc<SessionMoves>>,
     runtime: Handle,
     checks: Arc<Semaphore>,
+    checker: Arc<Checker>,
 }
 
 impl NodeUpstream {
@@ -90,35 +92,10 @@ impl NodeUpstream {
         accounts: Option<Arc<ClusterAccounts>>,
         moves: Option<Arc<SessionMoves>>,
     ) -> Self {
-        Self {
-            node,
-            session_events,
-            accounts,
-            moves,
-            runtime: Handle::current(),
-            checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)),
-        }
+        let checks = Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX));
+        let checker = Arc::new(Checker::new(node.clone(), accounts, moves.clone(), checks.clone()));
+        Self { node, session_events, moves, runtime: Handle::current(), checks, checker }
     }
-}
-
-async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account, AuthFailure> {
-    let account = node.authenticate(token).await.map_err(|error| match error {
-        AuthError::Invalid(_) => AuthFailure::Invalid,
-        AuthError::KeysComing | AuthError::Busy(_) | AuthError::NoLease => AuthFailure::Unavailable,
-        AuthError::Unavailable(error) => {
-            tracing::warn!(%error, "a token could not be checked");
-            AuthFailure::Unavailable
-        }
-    })?;
-    let guilds = if matches!(purpose, AuthPurpose::Identify { .. }) {
-        node.guilds_of_user(account.user.id).await.map_err(|error| {
-            tracing::warn!(%error, "an account's guilds could not be read");
-            AuthFailure::Unavailable
-        })?
-    } else {
-        Vec::new()
-    };
-    Ok(Account { user: account.user, guilds, token: account.token, expires_at: account.expires_at, admission: None })
 }
 
 async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
@@ -128,34 +105,11 @@ async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
 
 impl Upstream for NodeUpstream {
     fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer) {
-        let (node, checks, accounts) = (self.node.clone(), self.checks.clone(), self.accounts.clone());
-        let moves = self.moves.clone();
-        self.runtime.spawn(async move {
-            let mut answer = Some(answer);
-            // A token that is revoked during its check must not open a session after the revocation has
-            // closed its sessions.
-            while let Some(sender) = answer.take() {
-                let Ok(permit) = checks.acquire().await else { return };
-                let revocations = node.revocations();
-                let mut result = check(&node, &token, purpose).await;
-                // The home of an account may be slow: others are checked meanwhile.
-                drop(permit);
-                if let (Ok(account), Some(accounts), AuthPurpose::Identify { shard_id }) =
-                    (&mut result, &accounts, purpose)
-                {
-                    account.admission = Some(accounts.admit(&account.user, shard_id).await);
-                }
-                // Its session may have been given to another node while this one had no lease.
-                if let (Ok(_), Some(moves), AuthPurpose::Resume) = (&result, &moves, purpose)
-                    && !moves.settle().await
-                {
-                    result = Err(AuthFailure::Unavailable);
-                }
-                let mut rest = Some(sender);
-                node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));
-                answer = rest;
-            }
-        });
+        let checker = &self.checker;
+        let Err(waiting) = checker.check_at_once(Waiting { token, purpose, answer }) else { return };
+        if checker.gather(waiting) {
+            self.runtime.spawn(checker.clone().take_gathered());
+        }
     }
 
     fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer) {

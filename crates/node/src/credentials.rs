@@ -6,10 +6,10 @@ use crate::{
     Issuers, Key, KeyError, KeyFault, KeyLife, Membership, Node, Scope, TokenFault, TokenKind, TokenRef, cluster,
     refusals::refuse, revocations, sign_on::Subject, tokens,
 };
-use guildhall_model::{User, UserId};
+use guildhall_model::{GuildId, User, UserId};
 use guildhall_stdx::Timestamp;
-use guildhall_store::{StoreError, TokenHash};
-use std::sync::Arc;
+use guildhall_store::{SIGN_INS_MAX, SignIn, StoreError, TokenHash};
+use std::{collections::HashMap, sync::Arc};
 
 /// Effect of a good token whose subject has no account.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,6 +151,46 @@ impl Node {
         let expires_ms = verified.expires_at_s.and_then(|s| i64::try_from(s).ok()?.checked_mul(1000));
         let expires_at = expires_ms.map(Timestamp);
         Ok((Account { user, token: tokens::mark_of_token(token), expires_at }, verified))
+    }
+
+    /// As `authenticate`, for a bot token that is remembered with its account; with the account's guilds if they are
+    /// wanted. Never waits; none if that needs a read or a hook.
+    #[must_use]
+    pub fn authenticate_at_once(&self, token: &str, wants_guilds: bool) -> Option<(Account, Option<Arc<[GuildId]>>)> {
+        if self.inner.hooks.get().is_some() || !self.has_lease() {
+            return None;
+        }
+        let (user_id, token) = self.inner.tokens.remembered_bot(tokens::bare(token))?;
+        let user = self.inner.directory.remembered_user(user_id)?;
+        let guilds = if wants_guilds { Some(self.inner.directory.remembered_guilds(user_id)?) } else { None };
+        Some((Account { user, token, expires_at: None }, guilds))
+    }
+
+    /// Reads the bot tokens among these, with their accounts and the guilds of these, in one call of the store, unless
+    /// they are remembered. `authenticate_at_once` has them then. Takes the first `SIGN_INS_MAX` of them.
+    pub async fn read_bots(&self, tokens: impl Iterator<Item = &str>) {
+        let to_read = tokens.filter_map(|token| {
+            let (hash, user_id, miss) = self.inner.tokens.bot_to_read(tokens::bare(token))?;
+            let misses = self.inner.directory.misses(user_id);
+            (miss.is_some() || !misses.is_empty()).then_some((hash, (miss, user_id, misses)))
+        });
+        let to_read: HashMap<_, _> = to_read.take(SIGN_INS_MAX).collect();
+        if to_read.is_empty() {
+            return;
+        }
+        let hashes: Vec<TokenHash> = to_read.keys().copied().collect();
+        // A failure shows again where the caller checks them one by one.
+        for SignIn { hash, record, user, guilds } in self.inner.store.sign_ins(&hashes).await.unwrap_or_default() {
+            let Some((miss, claimed, misses)) = to_read.get(&hash).filter(|(_, id, _)| *id == record.user_id) else {
+                continue;
+            };
+            if let Some(miss) = miss {
+                self.inner.tokens.remember_bot(*miss, hash, *claimed);
+            }
+            if let Some(user) = user {
+                self.inner.directory.remember(misses, &user, guilds.as_deref());
+            }
+        }
     }
 
     /// Checks a token as `authenticate` does, without counting it.

@@ -123,6 +123,8 @@ pub(crate) struct GuildHost {
     /// The guild's own timers wait until then: writes are stopped.
     timers_held_until: Option<Instant>,
     failures_count: u32,
+    /// A commit failed that the store may have taken, or may still take.
+    is_in_doubt: bool,
     /// With which the guild commits; none before the first load.
     epoch: Option<GuildEpoch>,
     /// Another node serves the guild from now on: it is not loaded again unless an input comes.
@@ -176,6 +178,7 @@ impl GuildHost {
             live_since: cx.now.instant,
             timers_held_until: None,
             failures_count: 0,
+            is_in_doubt: false,
             epoch: None,
             is_released: false,
             handoff: Handoff::None,
@@ -218,6 +221,9 @@ impl GuildHost {
             }
             JobEnd::Committed(Err(error)) => {
                 error!(guild_id = %self.guild_id, error = chain(&error), "commit failed; reloading the guild");
+                // Until the guild is loaded, and after that, the store may have its members or not.
+                self.is_in_doubt = true;
+                cx.directory.forget_guilds_of_users();
                 self.pipeline.fail();
                 if error.is_full() {
                     // The guild can be read, so it is loaded without back-off.
@@ -250,6 +256,7 @@ impl GuildHost {
             HostState::Live(_) => self.live_timer(cx),
             HostState::Backoff(until) if until <= now => {
                 if self.streams.is_empty() && self.waiting.is_empty() {
+                    self.settle_doubt(cx);
                     self.state = HostState::Evictable;
                 } else {
                     self.load(cx);

@@ -13,7 +13,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
+    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -121,6 +121,7 @@ timed! {
     pictures_in_use(owners: &[PictureOwner]) -> Vec<PictureNames>;
     put_token(hash: TokenHash, record: TokenRecord) -> (), adds true;
     token(hash: TokenHash) -> Option<TokenRecord>;
+    sign_ins(hashes: &[TokenHash]) -> Vec<SignIn>;
     revoke_token(hash: TokenHash) -> bool;
     tokens_of_user(user_id: UserId, limit: u32) -> Vec<(TokenHash, TokenRecord)>;
     put_record(kind: &'static str, id: &[u8], data: &[u8]) -> (), adds adds_record(kind);

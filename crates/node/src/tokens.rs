@@ -17,7 +17,7 @@
 
 use crate::{
     AuthError, Issuers, TokenFault,
-    cache::Cache,
+    cache::{Cache, Miss},
     cluster::Revocation,
     issuers::{Checked, Issued, IssuersInForce},
     sign_on::{Newcomer, SignOn, Subject},
@@ -342,6 +342,27 @@ impl Tokens {
             return Err(TokenFault::Unknown.into());
         }
         Ok(Verified { user_id: Some(user_id), kind: TokenKind::Bot, expires_at_s: None, newcomer: None })
+    }
+
+    /// The account of a bot token, and the token's internal id, if the token is remembered.
+    pub(crate) fn remembered_bot(&self, token: &str) -> Option<(UserId, u64)> {
+        let Ok(Form::Bot(claimed)) = form_of(token) else { return None };
+        let hash = TokenHash::of(token);
+        let user_id = self.good.lookup(hash.0).ok().filter(|user_id| *user_id == claimed)?;
+        Some((user_id, mark_of(hash)))
+    }
+
+    /// A bot token before it is read with others: its hash, the account that it names, and the miss for `remember_bot`
+    /// if it is not remembered.
+    pub(crate) fn bot_to_read(&self, token: &str) -> Option<(TokenHash, UserId, Option<Miss>)> {
+        let Ok(Form::Bot(claimed)) = form_of(token) else { return None };
+        let hash = TokenHash::of(token);
+        Some((hash, claimed, self.good.lookup(hash.0).err()))
+    }
+
+    /// Remembers a bot token that the store has, unless it may have been revoked since the miss.
+    pub(crate) fn remember_bot(&self, miss: Miss, hash: TokenHash, user_id: UserId) {
+        self.good.fill(miss, hash.0, user_id);
     }
 
     /// Creates a bot token. Its hash is durable when this returns.

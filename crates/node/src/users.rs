@@ -7,16 +7,13 @@ use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
 use guildhall_store::StoreError;
 use std::sync::Arc;
 
-/// Guilds of one account that `Node::guilds_of_user` returns.
-const GUILDS_OF_USER_MAX: u32 = 100_000;
-
 impl Node {
-    /// Guilds of an account, ascending; at most 100,000. Includes every membership whose command was answered.
+    /// Guilds of an account, ascending; at most 100,000; cached. Includes every membership whose command was answered.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn guilds_of_user(&self, user_id: UserId) -> Result<Vec<GuildId>, StoreError> {
-        self.inner.store.guilds_of_user(user_id, GUILDS_OF_USER_MAX).await
+        self.inner.directory.guilds_of_user(user_id).await
     }
 
     /// The guild of a channel; cached.

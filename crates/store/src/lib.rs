@@ -17,6 +17,7 @@ mod migrations;
 mod picture;
 mod postgres;
 mod retention;
+mod sign_in;
 mod sql;
 mod sqlite;
 mod stored;
@@ -31,6 +32,7 @@ pub use picture::{
 };
 pub use postgres::{Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres};
 pub use retention::{Expired, MessageAge};
+pub use sign_in::{SIGN_INS_MAX, SignIn};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, LOCK_FILE, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous,
     WriterCounts, backup_database, inspect,
@@ -218,6 +220,11 @@ pub trait Store: Send + Sync + 'static {
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;
     /// The record of a token; `None` if it is unknown or revoked.
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError>;
+    /// The records of these tokens, each with its account and the account's guilds, in any order; those that are
+    /// unknown or revoked are left out. At most `SIGN_INS_MAX`.
+    async fn sign_ins(&self, hashes: &[TokenHash]) -> Result<Vec<SignIn>, StoreError> {
+        sign_in::one_by_one(self, hashes).await
+    }
     /// Revokes a token; false if there was none.
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError>;
 

@@ -35,6 +35,13 @@ impl GuildHost {
         cx.loads.push_back(self.guild_id);
     }
 
+    /// What the store has of a failed commit is decided now: what was read before may be out of date.
+    pub(super) fn settle_doubt(&mut self, cx: &Context<'_>) {
+        if mem::take(&mut self.is_in_doubt) {
+            cx.directory.forget_guilds_of_users();
+        }
+    }
+
     pub(super) fn loaded(&mut self, cx: &mut Context<'_>, result: Result<Loaded, LoadError>) {
         self.is_loading = false;
         if let Some(taken) = self.taken.take() {
@@ -42,6 +49,7 @@ impl GuildHost {
         }
         if let Ok(Loaded { epoch, .. }) = &result {
             self.epoch = Some(*epoch);
+            self.settle_doubt(cx);
         }
         let was_released = mem::take(&mut self.is_released);
         match result {

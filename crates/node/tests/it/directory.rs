@@ -67,6 +67,29 @@ async fn accounts_are_read_once_and_anew_after_a_change() {
 }
 
 #[tokio::test]
+async fn guilds_of_accounts_are_read_once_and_anew_after_a_change() {
+    let world = World::new();
+    let (guild_id, other_id) = (world.guild().await, world.guild().await);
+    let ana = UserId::new(42);
+    let guilds = async || world.node.guilds_of_user(ana).await.unwrap();
+    assert_eq!(guilds().await, []);
+    world.command(guild_id, Command::AddMember(user(ana))).await.unwrap();
+    world.command(other_id, Command::AddMember(user(ana))).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(guilds().await, [guild_id, other_id]);
+    }
+    world.command(guild_id, Command::RemoveMember(ana)).await.unwrap();
+    assert_eq!(guilds().await, [other_id]);
+    // Reported as failed, but stored.
+    world.store.set(|faults| faults.lying_commits = 1);
+    assert!(world.command(guild_id, Command::AddMember(user(ana))).await.is_err());
+    assert_eq!(world.member_count(guild_id).await, Ok(2));
+    assert_eq!(guilds().await, [guild_id, other_id]);
+    world.command(other_id, Command::DeleteGuild).await.unwrap();
+    assert_eq!(guilds().await, [guild_id]);
+}
+
+#[tokio::test]
 async fn a_failed_write_is_reported() {
     let world = World::new();
     world.store.set(|faults| faults.failing_commits = 1);

@@ -71,6 +71,32 @@ async fn good_bot_tokens_are_looked_up_once() {
     assert_eq!(world.store.counts().tokens, 1);
 }
 
+/// T1 without a read.
+#[tokio::test]
+async fn t1_a_token_that_was_read_with_others_is_refused_once_it_is_revoked() {
+    let world = world().await;
+    let (one, two) = (world.node.mint_bot_token(BOT).await.unwrap(), world.node.mint_bot_token(BOT).await.unwrap());
+    let (_, secret) = one.split_once('.').unwrap();
+    let forged = format!("{}.{secret}", STANDARD_NO_PAD.encode("1100000000000000778"));
+    let read = async || world.node.read_bots([one.as_str(), &two, &forged, "no token"].into_iter()).await;
+    let account = |token: &str| world.node.authenticate_at_once(token, true).map(|(account, _)| account.user.id);
+    assert_eq!(account(&one), None, "nothing was read yet");
+    read().await;
+    assert_eq!([&one, &two].map(|token| account(token)), [Some(BOT); 2]);
+    assert_eq!(account(&forged), None);
+    let reads = world.store.counts().tokens;
+    check(&world, &one, Some(BOT)).await;
+    assert_eq!(world.store.counts().tokens, reads);
+    let before = world.node.revocations();
+    world.node.revoke_token(one.as_str()).await.unwrap().expect("it was valid");
+    assert_eq!(world.node.unless_revoked(before, || ()), None, "what was checked before does not count");
+    read().await;
+    assert_eq!([&one, &two].map(|token| account(token)), [None, Some(BOT)]);
+    world.node.revoke_user_tokens(BOT).await.unwrap();
+    read().await;
+    assert_eq!([&one, &two].map(|token| account(token)), [None; 2]);
+}
+
 #[tokio::test]
 async fn damaged_and_forged_bot_tokens_are_refused() {
     let world = world().await;

@@ -27,7 +27,7 @@ pub use options::{PostgresOptions, Sharing};
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
+    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
     accounts::Accounts,
     migrations, sql,
     stored::{int, sorted},
@@ -440,6 +440,10 @@ impl Store for PostgresStore {
 
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
         sql::token(&self.read_pool, hash).await
+    }
+
+    async fn sign_ins(&self, hashes: &[TokenHash]) -> Result<Vec<SignIn>, StoreError> {
+        read::sign_ins(&self.read_pool, &self.accounts, hashes).await
     }
 
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {

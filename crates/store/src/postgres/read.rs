@@ -5,9 +5,10 @@
 use super::encode::emoji_id;
 use crate::{
     ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, StoreError, USERS_CHANGED_MAX, UserVersion,
+    Page, PictureNames, PictureOwner, Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX,
+    UserVersion,
     accounts::Accounts,
-    picture,
+    picture, sign_in,
     sql::{
         CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
         resource, sql_driver, user_version,
@@ -269,6 +270,30 @@ pub(super) async fn user_versions(
     let requested: Vec<i64> = user_ids.iter().take(USERS_CHANGED_MAX).map(|id| int(*id)).collect();
     let sql = "SELECT data, version FROM users WHERE id = ANY ($1)";
     each_of(pool, sqlx::query(sql).bind(requested), |row| user_version(row, accounts)).await
+}
+
+const SIGN_INS: &str = "\
+    SELECT tokens.hash, tokens.user_id, tokens.created_at, coalesce(users.data, ''), \
+    CASE WHEN users.id IS NULL THEN 0 ELSE 1 END::bigint \
+    FROM tokens LEFT JOIN users ON users.id = tokens.user_id WHERE tokens.hash = ANY ($1)";
+const MEMBERSHIPS: &str = "\
+    SELECT user_id, guild_id FROM members WHERE user_id = ANY ($1) \
+    AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = guild_id) \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) LIMIT $2";
+
+pub(super) async fn sign_ins(
+    pool: &PgPool,
+    accounts: &Accounts,
+    hashes: &[TokenHash],
+) -> Result<Vec<SignIn>, StoreError> {
+    let requested: Vec<&[u8]> = hashes.iter().take(SIGN_INS_MAX).map(|hash| &hash.0[..]).collect();
+    let sign_in = |row: &PgRow| sign_in::without_guilds(row, |user| accounts.share(user));
+    let mut snapshot = snapshot(pool).await?;
+    let found = each(&mut snapshot, sqlx::query(SIGN_INS).bind(requested), sign_in).await?;
+    let memberships =
+        sqlx::query(MEMBERSHIPS).bind(sign_in::user_ids(&found)).bind(i64::from(sign_in::MEMBERSHIPS_MAX) + 1);
+    let memberships = each(&mut snapshot, memberships, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    Ok(sign_in::with_guilds(found, memberships))
 }
 
 pub(super) async fn with_external_ids(

@@ -26,8 +26,8 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts,
-    migrations, sql,
+    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion,
+    accounts::Accounts, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -435,6 +435,10 @@ impl Store for SqliteStore {
 
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
         sql::token(&self.read_pool, hash).await
+    }
+
+    async fn sign_ins(&self, hashes: &[TokenHash]) -> Result<Vec<SignIn>, StoreError> {
+        read::sign_ins(&self.read_pool, &self.accounts, hashes).await
     }
 
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {

@@ -5,9 +5,10 @@
 use super::change;
 use crate::{
     ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, StoreError, USERS_CHANGED_MAX, UserVersion,
+    Page, PictureNames, PictureOwner, Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX,
+    UserVersion,
     accounts::Accounts,
-    picture,
+    picture, sign_in,
     sql::{
         CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
         resource, sql_driver, user_version,
@@ -373,6 +374,34 @@ pub(super) async fn user_versions(
     let requested =
         serde_json::to_string(&requested).map_err(|source| StoreError::Encode { what: "account", source })?;
     each_of(pool, sqlx::query(USER_VERSIONS).bind(requested), |row| user_version(row, accounts)).await
+}
+
+const SIGN_INS: &str = "\
+    SELECT tokens.hash, tokens.user_id, tokens.created_at, coalesce(users.data, ''), users.id IS NOT NULL \
+    FROM json_each(?1) AS requested CROSS JOIN tokens ON tokens.hash = unhex(requested.value) \
+    LEFT JOIN users ON users.id = tokens.user_id";
+const MEMBERSHIPS: &str = "\
+    SELECT members.user_id, members.guild_id FROM json_each(?1) AS requested \
+    CROSS JOIN members ON members.user_id = requested.value \
+    WHERE NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = members.guild_id) \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = members.guild_id) LIMIT ?2";
+
+pub(super) async fn sign_ins(
+    pool: &SqlitePool,
+    accounts: &Accounts,
+    hashes: &[TokenHash],
+) -> Result<Vec<SignIn>, StoreError> {
+    let hex = |hash: &TokenHash| hash.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let requested: Vec<String> = hashes.iter().take(SIGN_INS_MAX).map(hex).collect();
+    let json = |source| StoreError::Encode { what: "token", source };
+    let requested = serde_json::to_string(&requested).map_err(json)?;
+    let mut snapshot = pool.begin().await?;
+    let sign_in = |row: &SqliteRow| sign_in::without_guilds(row, |user| accounts.share(user));
+    let found = each(&mut snapshot, sqlx::query(SIGN_INS).bind(requested), sign_in).await?;
+    let user_ids = serde_json::to_string(&sign_in::user_ids(&found)).map_err(json)?;
+    let memberships = sqlx::query(MEMBERSHIPS).bind(user_ids).bind(i64::from(sign_in::MEMBERSHIPS_MAX) + 1);
+    let memberships = each(&mut snapshot, memberships, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    Ok(sign_in::with_guilds(found, memberships))
 }
 
 pub(super) async fn with_external_ids(

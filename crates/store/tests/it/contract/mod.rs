@@ -69,7 +69,7 @@ macro_rules! suite {
                 deleting_releases_it,
             ],
             content: [an_account_s_content_is_found_in_steps],
-            node: [tokens, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
+            node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
             random: [same_as_memory],
         }
     };

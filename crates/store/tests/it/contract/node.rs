@@ -23,6 +23,37 @@ pub async fn tokens(store: &dyn Store) {
     assert_eq!(store.token(two).await.unwrap(), Some(record(ID_MAX, i64::MIN)));
 }
 
+pub async fn sign_ins(store: &dyn Store) {
+    let hash = |n: u64| TokenHash::of(&n.to_string());
+    let record = |user| TokenRecord { user_id: id(user), created_at: Timestamp(7) };
+    store
+        .commit(vec![
+            Write::PutGuild(guild(20)),
+            Write::PutGuild(guild(10)),
+            Write::PutMember(id(20), member(1)),
+            Write::PutMember(id(10), member(1)),
+            Write::PutUser(member(2).user.clone()),
+        ])
+        .await
+        .unwrap();
+    for (token, user) in [(1, 1), (2, 2), (3, 3)] {
+        store.put_token(hash(token), record(user)).await.unwrap();
+    }
+    store.put_token(hash(4), record(1)).await.unwrap();
+    store.revoke_token(hash(4)).await.unwrap();
+    let hashes: Vec<TokenHash> = (1..=5).map(hash).collect();
+    let mut found = store.sign_ins(&hashes).await.unwrap();
+    found.sort_by_key(|sign_in| sign_in.record.user_id);
+    let expected = [(1, true, vec![id(10), id(20)]), (2, true, vec![]), (3, false, vec![])];
+    for (sign_in, (user, is_stored, guilds)) in found.iter().zip(expected) {
+        assert_eq!((sign_in.hash, &sign_in.record), (hash(user), &record(user)));
+        assert_eq!(sign_in.user.as_ref().map(|user| user.id), is_stored.then_some(id(user)));
+        assert_eq!(sign_in.guilds.as_ref(), Some(&guilds));
+    }
+    assert_eq!(found.len(), 3, "neither the revoked nor the unknown one");
+    assert!(store.sign_ins(&[]).await.unwrap().is_empty());
+}
+
 pub async fn swapped_records(store: &dyn Store) {
     let (kind, key) = ("lock", &b"\0key"[..]);
     let swap =
