@@ -50,5 +50,5 @@ async fn serve(stream: TcpStream, router: Router) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // What ends a connection early is the client's doing.
-    let _ = http.serve_connection(TokioIo::new(Watched::new(stream, progress)), service).await;
+    let _ = http.serve_connection(TokioIo::new(Watched::new(stream, Vec::new(), progress)), service).await;
 }

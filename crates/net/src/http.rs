@@ -2,10 +2,12 @@
 //!
 //! Owns        sockets until they are upgraded, with the negotiation of permessage-deflate; REST sockets for
 //!             their whole life.
-//! Invariants  F1 before the upgrade a client costs only hyper's small buffers, which have a deadline. F2 REST and
-//!             gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and
-//!             `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets get
-//!             503 and do not wait in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
+//!             An upgrade whose head arrives at once, without TLS, goes to its partition without hyper, and its answer
+//!             goes out with HELLO.
+//! Invariants  F1 before the upgrade a client costs only a small buffer, ours or hyper's, which has a deadline. F2 REST
+//!             and gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz`
+//!             and `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets
+//!             get 503 and do not wait in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
 //! Limits      `connections_max` for the node and `SPARE_PLACES` for F3; past both a socket without a request makes
 //!             room for the new one, and without such a socket the new one gets 503. `admission` for addresses,
 //!             handshakes and REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for
@@ -17,15 +19,15 @@ use crate::{
     body,
     clock::SystemClock,
     mailbox::{ConnPermit, Mailbox, PartitionCommand},
-    progress::{Progress, Watched},
+    progress::{Progress, Watched, tune_for_gateway},
     tls::Records,
-    url::parse_query,
+    url::{Refusal, parse_query},
 };
 use axum::{Router, body::Body};
 use guildhall_codec::{DictionarySwitch, DictionaryUse};
-use guildhall_partition::Compression;
+use guildhall_partition::{Compression, ConnParams};
 use guildhall_stdx::LogGate;
-use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
+use guildhall_ws_proto::{DeflateNegotiation, DeflateParams, DeflatePolicy, handshake::UpgradeRequest};
 use hyper::{
     HeaderMap, Request, Response, StatusCode, Version,
     body::Incoming,
@@ -59,6 +61,9 @@ use tower::ServiceExt;
 
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// First read of a socket without TLS. An upgrade whose head is longer, or arrives in parts, takes a longer way.
+const FIRST_READ_BYTES: usize = 2 << 10;
+const HEADERS_MAX: usize = 64;
 /// Places above `connections_max`, for one request each to the paths of F3.
 const SPARE_PLACES: usize = 32;
 /// A REST socket that is older gets `Connection: close` with its next answer, so that other clients get its place.
@@ -133,6 +138,12 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
+    /// The mailbox of the partition that gets the next connection.
+    fn next_mailbox(&self) -> &Mailbox {
+        let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
+        &self.mailboxes[turn % self.mailboxes.len()]
+    }
+
     /// Counts a socket that is refused for lack of a place, and logs it once per `FULL_LOG_EVERY_MS`.
     fn count_full(&self) {
         self.counters.full.fetch_add(1, Ordering::Relaxed);
@@ -216,9 +227,8 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     http.counters.handshakes.fetch_add(ended_count, Ordering::Relaxed);
     let write_stall = Duration::from_millis(http.write_stall_ms.load(Ordering::Relaxed));
     let progress = Progress::new(write_stall, http.counters.clone());
-    let stream = Watched::new(stream, progress.clone());
-    let (http_tls, is_ending) = (http.tls.clone(), http.is_ending.subscribe());
-    let visit = Arc::new(Visit {
+    let has_tls = http.tls.is_some();
+    let visit = Visit {
         http,
         peer,
         is_spare: count >= connections_max,
@@ -226,36 +236,89 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
         progress,
         is_known: AtomicBool::new(false),
         permits: Mutex::new(Permits { conn: Some(permit), handshake: Some(handshake), rest: None }),
-    });
-    let service = service_fn(move |request| {
-        let visit = visit.clone();
-        async move { Ok::<_, Infallible>(visit.handle(request).await) }
-    });
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+        refusal: Mutex::default(),
+    };
     let served = async {
-        match &http_tls {
-            None => serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await,
-            Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await
-                }
-                Ok(Err(_)) | Err(_) => Ok(()),
-            },
+        if has_tls {
+            return Box::pin(serve_http(visit, stream, Vec::new())).await;
         }
+        let mut buffer = [0; FIRST_READ_BYTES];
+        let Ok(count) = first_read(&stream, &mut buffer).await else { return };
+        if let Some((request, head_bytes)) = upgrade_request(&buffer[..count]) {
+            match visit.upgrade(&request) {
+                Ok(agreed) => return visit.pass_on(stream, &request, agreed, &buffer[head_bytes..count]),
+                // The client gets the refusal as any other answer.
+                Err(refusal) => *visit.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal),
+            }
+        }
+        Box::pin(serve_http(visit, stream, buffer[..count].to_vec())).await;
     };
     let evicted = async {
-        if evicted.await.is_err() {
+        // With TLS its handshake has the same time again.
+        let patience = if has_tls { 2 * HEAD_TIMEOUT } else { HEAD_TIMEOUT };
+        // Otherwise another socket needs its place, or it has sent no request in time.
+        if let Ok(Err(_)) = tokio::time::timeout(patience, evicted).await {
             // The first request has arrived.
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
         biased;
-        // An error here is the client's: it has got its answer, or has left.
-        _ = served => {}
+        () = served => {}
         () = evicted => {}
     }
+}
+
+/// The first bytes of a socket without TLS: at least one.
+async fn first_read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match stream.try_read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
+}
+
+/// The request and the bytes of its head, if the head is whole, has no body, and wants an upgrade. Anything else is for
+/// `serve_http`, which also refuses what is malformed.
+fn upgrade_request(bytes: &[u8]) -> Option<(Request<()>, usize)> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let Ok(httparse::Status::Complete(head_bytes)) = head.parse(bytes) else { return None };
+    if head.method != Some("GET") || head.version != Some(1) {
+        return None;
+    }
+    let mut request = Request::builder().uri(head.path?);
+    for httparse::Header { name, value } in head.headers.iter() {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(()).ok()?;
+    let has_body =
+        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING].iter().any(|n| request.headers().contains_key(n));
+    (!has_body && wants_upgrade(request.headers())).then_some((request, head_bytes))
+}
+
+/// Serves a socket until it is upgraded or closed. `early` are its first bytes.
+async fn serve_http(visit: Visit, stream: TcpStream, early: Vec<u8>) {
+    let (http_tls, is_ending) = (visit.http.tls.clone(), visit.http.is_ending.subscribe());
+    let stream = Watched::new(stream, early, visit.progress.clone());
+    let visit = Arc::new(visit);
+    let service = service_fn(move |request| {
+        let visit = visit.clone();
+        async move { Ok::<_, Infallible>(visit.handle(request).await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    // An error here is the client's: it has got its answer, or has left.
+    let _ = match &http_tls {
+        None => serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await,
+        Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve_requests(builder.serve_connection(TokioIo::new(stream), service), is_ending).await,
+            Ok(Err(_)) | Err(_) => Ok(()),
+        },
+    };
 }
 
 /// Serves a socket until it is upgraded or closed. Once the node ends, the request in progress is the last.
@@ -318,6 +381,17 @@ struct Visit {
     /// An answer of this socket was to a valid token or key.
     is_known: AtomicBool,
     permits: Mutex<Permits>,
+    /// Answer to the first request, which was an upgrade.
+    refusal: Mutex<Option<Box<Response<Body>>>>,
+}
+
+/// An upgrade that the node agreed to.
+struct Agreed {
+    /// `Sec-WebSocket-Accept`.
+    accept: [u8; 28],
+    deflate: Option<DeflateParams>,
+    params: Result<ConnParams, Refusal>,
+    permit: ConnPermit,
 }
 
 /// `Upgrade` is a list, in one header or in several.
@@ -343,26 +417,22 @@ impl Visit {
 
     /// Answers a request. Takes `seen` if the request becomes a WebSocket.
     async fn answer(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
-        // The client has sent a request, so the handshake is over, whatever the answer.
-        let handshake = self.with_permits(|permits| permits.handshake.take());
-        if handshake.is_some_and(|handshake| !handshake.complete()) {
-            return last(full());
+        if let Some(refusal) = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return *refusal;
         }
-        let wants_upgrade = wants_upgrade(request.headers());
+        if wants_upgrade(request.headers()) {
+            return match self.upgrade(&request) {
+                Ok(agreed) => self.switch(request, agreed, seen),
+                Err(refusal) => *refusal,
+            };
+        }
+        if let Err(refusal) = self.end_handshake() {
+            return *refusal;
+        }
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
-        if self.is_spare && (wants_upgrade || !is_ops) {
+        if self.is_spare && !is_ops {
             self.http.count_full();
             return last(full());
-        }
-        if wants_upgrade && self.http.is_draining.load(Ordering::Acquire) {
-            return retry_later(
-                StatusCode::SERVICE_UNAVAILABLE,
-                DRAINING_RETRY_S,
-                "this node is stopping: connect to another one\n",
-            );
-        }
-        if wants_upgrade {
-            return self.upgrade(request, seen);
         }
         let place = if self.is_spare { Ok(()) } else { self.take_rest_place() };
         if let Err(why) = place
@@ -422,8 +492,28 @@ impl Visit {
         }
     }
 
-    fn upgrade(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
+    /// The client has sent a request, so the handshake is over, whatever the answer.
+    fn end_handshake(&self) -> Result<(), Box<Response<Body>>> {
+        let handshake = self.with_permits(|permits| permits.handshake.take());
+        if handshake.is_some_and(|handshake| !handshake.complete()) { Err(last(full()).into()) } else { Ok(()) }
+    }
+
+    /// Agrees to an upgrade, or refuses it. Then the caller answers.
+    fn upgrade(&self, request: &Request<impl Sized>) -> Result<Agreed, Box<Response<Body>>> {
         let http = &self.http;
+        self.end_handshake()?;
+        if self.is_spare {
+            http.count_full();
+            return Err(last(full()).into());
+        }
+        if http.is_draining.load(Ordering::Acquire) {
+            return Err(retry_later(
+                StatusCode::SERVICE_UNAVAILABLE,
+                DRAINING_RETRY_S,
+                "this node is stopping: connect to another one\n",
+            )
+            .into());
+        }
         let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
         let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
         for (name, value) in request.headers() {
@@ -443,49 +533,71 @@ impl Visit {
         let offered = offers.iter().try_for_each(|offer| deflate.handle_header(offer.as_bytes()));
         let accept = match handshake.accept().and_then(|accept| offered.map(|()| accept)) {
             Ok(accept) => accept,
-            Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
+            Err(error) => return Err(bad_handshake(error.http_status(), &error.to_string()).into()),
         };
         let address = (http.peers.client_address)(self.peer.ip(), request.headers());
         let address = match http.admission.admit(address, Instant::now()) {
             Ok(address) => address,
             Err(TooMany { retry_after_s }) => {
                 http.counters.address.fetch_add(1, Ordering::Relaxed);
-                return retry_later(
+                return Err(retry_later(
                     StatusCode::TOO_MANY_REQUESTS,
                     retry_after_s,
                     "too many connections from this address\n",
-                );
+                )
+                .into());
             }
         };
         if http.admission.is_gateway_full(http.conns_count.load(Ordering::Relaxed)) {
             http.count_full();
-            return last(full());
+            return Err(last(full()).into());
         }
-        let agreed = deflate.agreed();
-        if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
+        let deflate = deflate.agreed();
+        if let (Ok(params), Some(agreed)) = (&mut params, deflate) {
             params.compression = Compression::Deflate(agreed);
         }
-        let turn = http.next_partition.fetch_add(1, Ordering::Relaxed);
-        let mailbox = http.mailboxes[turn % http.mailboxes.len()].clone();
         let permit = self.with_permits(|permits| {
             drop(permits.rest.take());
             permits.conn.take()
         });
-        let access = seen.take().map(|seen| seen.into_web_socket(params.as_ref().ok()));
+        // A socket is upgraded once.
+        let Some(mut permit) = permit else { return Err(last(full()).into()) };
+        permit.address = address;
+        permit.dictionary = dictionary.map(DictionaryUse::begin);
+        Ok(Agreed { accept, deflate, params, permit })
+    }
+
+    /// Passes a socket to a partition, which answers the upgrade as it greets the client. `early` are the bytes after
+    /// the request.
+    fn pass_on(&self, stream: TcpStream, request: &Request<()>, agreed: Agreed, early: &[u8]) {
+        let Agreed { accept, deflate, params, mut permit } = agreed;
+        permit.access = self.http.access.as_ref().map(|log| {
+            let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
+            Seen::begin(log.clone(), address, request, true).into_web_socket(params.as_ref().ok())
+        });
+        tune_for_gateway(&stream);
+        // An error means that the socket is gone.
+        let Ok(stream) = stream.into_std() else { return };
+        let answer = Some(switching_protocols(&accept, deflate));
+        let early = early.to_vec();
+        self.http.next_mailbox().send(PartitionCommand::Accepted { stream, tls: None, answer, early, params, permit });
+    }
+
+    /// Answers an upgrade, and passes the socket to a partition once the answer is sent.
+    fn switch(&self, mut request: Request<Incoming>, agreed: Agreed, seen: &mut Option<Seen>) -> Response<Body> {
+        let Agreed { accept, deflate, params, mut permit } = agreed;
+        permit.access = seen.take().map(|seen| seen.into_web_socket(params.as_ref().ok()));
+        let mailbox = self.http.next_mailbox().clone();
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
-            let Some(mut permit) = permit else { return };
-            permit.address = address;
-            permit.access = access;
-            permit.dictionary = dictionary.map(DictionaryUse::begin);
             if let Ok(upgraded) = upgrade.await
                 && let Some((stream, tls, early)) = into_socket(upgraded)
             {
-                mailbox.send(PartitionCommand::Accepted { stream, tls, early, params, permit });
+                mailbox.send(PartitionCommand::Accepted { stream, tls, answer: None, early, params, permit });
             }
         });
         let mut response = Response::builder();
-        if let Some(agreed) = agreed {
+        if let Some(agreed) = deflate {
             response = response.header(header::SEC_WEBSOCKET_EXTENSIONS, agreed.to_header());
         }
         response
@@ -496,6 +608,22 @@ impl Visit {
             .body(Body::empty())
             .unwrap_or_else(|_| Response::new(Body::empty()))
     }
+}
+
+/// The answer to an upgrade, as bytes.
+fn switching_protocols(accept: &[u8; 28], deflate: Option<DeflateParams>) -> Box<[u8]> {
+    const HEAD: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
+    let mut answer = Vec::with_capacity(HEAD.len() + 160);
+    answer.extend_from_slice(HEAD);
+    if let Some(agreed) = deflate {
+        answer.extend_from_slice(b"sec-websocket-extensions: ");
+        answer.extend_from_slice(agreed.to_header().as_bytes());
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer.extend_from_slice(b"sec-websocket-accept: ");
+    answer.extend_from_slice(accept);
+    answer.extend_from_slice(b"\r\n\r\n");
+    answer.into()
 }
 
 type Socket = (std::net::TcpStream, Option<Box<Records>>, Vec<u8>);
@@ -564,6 +692,28 @@ mod tests {
         check(&["websockets"], false);
         check(&["h2c"], false);
         check(&[], false);
+    }
+
+    #[test]
+    fn only_a_whole_upgrade_without_a_body_takes_the_short_way() {
+        let head = "GET /?v=10 HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        let (request, head_bytes) = upgrade_request(format!("{head}more").as_bytes()).unwrap();
+        assert_eq!((head_bytes, request.uri().query()), (head.len(), Some("v=10")));
+        assert_eq!(request.headers().len(), 3);
+        assert_eq!(request.headers()[header::HOST], "t");
+        for end in 0..head.len() {
+            assert!(upgrade_request(&head.as_bytes()[..end]).is_none(), "{end}");
+        }
+        for (from, to) in [
+            ("GET", "POST"),
+            ("HTTP/1.1", "HTTP/1.0"),
+            ("websocket", "h2c"),
+            ("Host: t", "Content-Length: 1"),
+            ("Host: t", "Transfer-Encoding: chunked"),
+            ("Host: t", "Host t"),
+        ] {
+            assert!(upgrade_request(head.replace(from, to).as_bytes()).is_none(), "{to}");
+        }
     }
 
     async fn wait_for(what: &str, is_so: impl Fn() -> bool) {

@@ -46,6 +46,8 @@ pub const DIRECT_EVENTS_MAX: usize = 16_384;
 /// A socket on its way to another partition.
 pub struct MovedSocket {
     pub stream: mio::net::TcpStream,
+    /// The answer to its upgrade, if it was not sent.
+    pub answer: Option<Box<[u8]>>,
     pub tls: Option<Box<Records>>,
     pub permit: ConnPermit,
 }
@@ -70,6 +72,8 @@ pub enum PartitionCommand {
         stream: std::net::TcpStream,
         /// TLS state. None: plain.
         tls: Option<Box<Records>>,
+        /// The answer to the upgrade, if it was not sent.
+        answer: Option<Box<[u8]>>,
         /// Bytes that arrived with or right after the upgrade request.
         early: Vec<u8>,
         params: Result<ConnParams, Refusal>,

@@ -256,8 +256,8 @@ impl PartitionLoop {
     fn handle_command(&mut self, now: Now, command: PartitionCommand) {
         let Self { partition, sockets, .. } = self;
         match command {
-            PartitionCommand::Accepted { stream, tls, early, params, permit } => {
-                let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
+            PartitionCommand::Accepted { stream, tls, answer, early, params, permit } => {
+                let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), answer, tls, permit };
                 self.accept(now, socket, early, params);
             }
             PartitionCommand::Fetched(fetched) => partition.handle_fetched(now, *fetched, sockets),
@@ -573,7 +573,14 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             let params = Ok(ConnParams { encoding: Encoding::Json, compression: Compression::None });
             let permit = ConnPermit::new(Arc::new(AtomicUsize::new(1)));
-            self.partition.own_mailbox.send(PartitionCommand::Accepted { stream, tls: None, early, params, permit });
+            self.partition.own_mailbox.send(PartitionCommand::Accepted {
+                stream,
+                tls: None,
+                answer: None,
+                early,
+                params,
+                permit,
+            });
             theirs
         }
 

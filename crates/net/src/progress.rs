@@ -73,10 +73,18 @@ impl Progress {
     }
 }
 
+/// Bounds the bytes that the kernel has of a gateway socket.
+pub fn tune_for_gateway(stream: &TcpStream) {
+    // An error means that the socket is gone, or the system does not have the option.
+    let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+}
+
 /// A socket whose writes have a deadline.
 #[derive(Debug)]
 pub struct Watched {
     stream: TcpStream,
+    /// Bytes that were read before, which come first.
+    early: Vec<u8>,
     progress: Arc<Progress>,
     is_tuned: bool,
     /// Deadline of the write in progress.
@@ -84,14 +92,13 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
-        Self { stream, progress, is_tuned: false, deadline: None }
+    pub fn new(stream: TcpStream, early: Vec<u8>, progress: Arc<Progress>) -> Self {
+        Self { stream, early, progress, is_tuned: false, deadline: None }
     }
 
     /// Returns the socket, for the gateway. If it served REST before, it keeps its small buffer.
     pub fn into_inner(self) -> TcpStream {
-        // An error means that the socket is gone, or the system does not have the option.
-        let _ = SockRef::from(&self.stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        tune_for_gateway(&self.stream);
         if self.is_tuned {
             // An error means that the socket is gone, which its owner notices.
             let _ = set_tcp_user_timeout(&self.stream, 0);
@@ -134,6 +141,12 @@ impl Watched {
 
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.early.is_empty() {
+            let count = self.early.len().min(buf.remaining());
+            buf.put_slice(&self.early[..count]);
+            self.early.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }

@@ -796,7 +796,7 @@ impl Starting {
             let dictionaries = self.http.dictionaries.current();
             let known = state.conn.compression.dictionary().and_then(|id| dictionaries.find(id));
             permit.dictionary = known.map(|known| DictionaryUse::begin(known.dictionary.clone()));
-            let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls: None, permit };
+            let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), answer: None, tls: None, permit };
             of_partition.entry(index).or_default().push((socket, state.conn));
         }
         let (adopted, counts) = mpsc::channel();

@@ -35,6 +35,8 @@ pub const WAKE: Token = Token(usize::MAX);
 struct Socket {
     stream: TcpStream,
     tls: Option<Box<Records>>,
+    /// The rest of the answer to its upgrade, which is sent before anything else. Such a socket has no TLS.
+    answer: Option<Box<[u8]>>,
     permit: ConnPermit,
     generation: u32,
     is_reading: bool,
@@ -45,7 +47,23 @@ struct Socket {
 }
 
 impl Socket {
+    /// Sends the answer to the upgrade, with `bytes` behind it; returns how many of these are sent.
+    fn send_answer(&mut self, answer: &[u8], bytes: &[u8]) -> Result<usize, Closed> {
+        let sent = loop {
+            if let Some(result) = written(self.stream.write_vectored(&[IoSlice::new(answer), IoSlice::new(bytes)])) {
+                break result?;
+            }
+        };
+        if sent < answer.len() {
+            self.answer = Some(answer[sent..].into());
+        }
+        Ok(sent.saturating_sub(answer.len()))
+    }
+
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Closed> {
+        if let Some(answer) = self.answer.take() {
+            return self.send_answer(&answer, bytes);
+        }
         if let Some(tls) = &mut self.tls {
             return tls.send(&mut self.stream, &[IoSlice::new(bytes)]).map_err(|_| Closed);
         }
@@ -57,6 +75,9 @@ impl Socket {
     }
 
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
+        if let Some(answer) = self.answer.take() {
+            return self.send_answer(&answer, slices.first().map_or(&[], |first| first));
+        }
         if let Some(tls) = &mut self.tls {
             return tls.send(&mut self.stream, slices).map_err(|_| Closed);
         }
@@ -119,7 +140,7 @@ impl Sockets {
 
     /// Adds a socket and queues it for reading.
     pub fn insert(&mut self, key: SlotKey, socket: MovedSocket) -> io::Result<()> {
-        let MovedSocket { mut stream, tls, permit } = socket;
+        let MovedSocket { mut stream, answer, tls, permit } = socket;
         self.registry.register(&mut stream, Token(key.slot as usize), Interest::READABLE | Interest::WRITABLE)?;
         let slot = key.slot as usize;
         if self.sockets.len() <= slot {
@@ -129,6 +150,7 @@ impl Sockets {
         self.sockets[slot] = Some(Socket {
             stream,
             tls,
+            answer,
             permit,
             generation: key.generation,
             is_reading: true,
@@ -154,7 +176,7 @@ impl Sockets {
         self.get(key)?;
         let mut socket = self.sockets[key.slot as usize].take()?;
         self.registry.deregister(&mut socket.stream).ok()?;
-        Some(MovedSocket { stream: socket.stream, tls: socket.tls, permit: socket.permit })
+        Some(MovedSocket { stream: socket.stream, answer: socket.answer, tls: socket.tls, permit: socket.permit })
     }
 
     fn get(&mut self, key: SlotKey) -> Option<&mut Socket> {
@@ -178,10 +200,17 @@ impl Sockets {
         }
     }
 
-    /// Sends waiting TLS records when the socket has room. False: the socket is full again, and another event follows.
+    /// Sends waiting TLS records, or the rest of the answer to the upgrade, when the socket has room. False: the socket
+    /// is full again, and another event follows.
     pub fn make_way(&mut self, key: SlotKey) -> io::Result<bool> {
-        let Some(Socket { stream, tls: Some(tls), .. }) = self.get(key) else { return Ok(true) };
-        tls.flush(stream)
+        let Some(socket) = self.get(key) else { return Ok(true) };
+        if let Some(answer) = socket.answer.take() {
+            socket.send_answer(&answer, &[]).map_err(|_| ErrorKind::ConnectionReset)?;
+        }
+        match &mut socket.tls {
+            Some(tls) => tls.flush(&mut socket.stream),
+            None => Ok(socket.answer.is_none()),
+        }
     }
 
     /// Sends what is in the batch; what does not fit is in `shortfalls` then.
@@ -305,7 +334,9 @@ impl Transport for Sockets {
         }
         let number = self.batch_number;
         // TLS records are made one by one, so a batch gains nothing.
-        let Some(socket) = self.get(conn).filter(|socket| socket.tls.is_none()) else { return false };
+        let Some(socket) = self.get(conn).filter(|socket| socket.tls.is_none() && socket.answer.is_none()) else {
+            return false;
+        };
         socket.waits_in = Some(number);
         if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
             return true;
@@ -373,7 +404,9 @@ impl Transport for Sockets {
     fn can_leave(&self, conn: SlotKey) -> bool {
         let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
         // The keys of TLS stay in this process.
-        socket.is_some_and(|socket| socket.generation == conn.generation && socket.tls.is_none())
+        socket.is_some_and(|socket| {
+            socket.generation == conn.generation && socket.tls.is_none() && socket.answer.is_none()
+        })
     }
 
     fn leave(&mut self, conn: SlotKey) {
@@ -430,7 +463,7 @@ mod tests {
             ours.set_nonblocking(true).unwrap();
             self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let permit = ConnPermit::new(self.count.clone());
-            let socket = MovedSocket { stream: TcpStream::from_std(ours), tls: None, permit };
+            let socket = MovedSocket { stream: TcpStream::from_std(ours), answer: None, tls: None, permit };
             self.sockets.insert(key, socket).unwrap();
             theirs
         }
@@ -471,6 +504,38 @@ mod tests {
                     assert_eq!(read(theirs, BYTES), [round ^ slot as u8; BYTES]);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_an_upgrade_comes_before_the_first_frame_and_counts_for_no_frame() {
+        for mut world in worlds() {
+            for (slot, is_vectored) in [(0, false), (1, true)] {
+                let mut theirs = world.connect(key(slot, 1));
+                world.sockets.get(key(slot, 1)).unwrap().answer = Some(b"101 ".as_slice().into());
+                assert!(!world.sockets.queue_send(key(slot, 1), b"hello"), "nothing overtakes the answer");
+                assert!(!world.sockets.can_leave(key(slot, 1)));
+                let sent = match is_vectored {
+                    false => world.sockets.send(key(slot, 1), b"hello"),
+                    true => world.sockets.send_vectored(key(slot, 1), &[IoSlice::new(b"hello")]),
+                };
+                assert_eq!(sent, Ok(5));
+                assert_eq!(world.sockets.send(key(slot, 1), b" again"), Ok(6));
+                assert_eq!(read(&mut theirs, 15), b"101 hello again");
+            }
+            // A socket that is full takes the rest of the answer once it has room.
+            let mut theirs = world.connect(key(2, 1));
+            let mut taken = 0;
+            while let count @ 1.. = world.sockets.send(key(2, 1), &[7; 1 << 16]).unwrap() {
+                taken += count;
+            }
+            world.sockets.get(key(2, 1)).unwrap().answer = Some(b"101 ".as_slice().into());
+            assert_eq!(world.sockets.send(key(2, 1), b"hello"), Ok(0));
+            assert!(matches!(world.sockets.make_way(key(2, 1)), Ok(false)));
+            read(&mut theirs, taken);
+            while !world.sockets.make_way(key(2, 1)).unwrap() {}
+            assert_eq!(world.sockets.send(key(2, 1), b"hello"), Ok(5));
+            assert_eq!(read(&mut theirs, 9), b"101 hello");
         }
     }
 
