@@ -345,6 +345,7 @@ impl Harness {
     pub fn attach(&mut self, n: usize, members: MembersWanted) -> Result<Duration> {
         self.relay_heard(ToGuild::Attach {
             is_restored: false,
+            previous: None,
             session: session(n),
             session_id: format!("{n:032x}").into(),
             user_id: crowd::user_id(n),

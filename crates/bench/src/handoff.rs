@@ -193,6 +193,7 @@ async fn attach(places: &[Place], sessions: u64) -> Result<()> {
         let presence = SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Web };
         let message = ToGuild::Attach {
             is_restored: false,
+            previous: None,
             session,
             session_id: format!("session{n}").into(),
             user_id: user(n).id,

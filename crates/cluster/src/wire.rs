@@ -22,7 +22,7 @@
 //! |---|---|
 //! | a field is added to a struct or to a variant with named fields | with `#[serde(default)]`, unless it is an `Option` without `deserialize_with`; an older node ignores the field. If it must not, `VERSION` increases |
 //! | a field is removed | the release before gives it a default |
-//! | a variant is added | `VERSION` increases: an older node refuses the whole message |
+//! | a variant is added | `VERSION` increases: an older node refuses the whole message. Free if only nodes get it that have shown that they know it, as `RelayMessage::Transferred` |
 //! | a place is added to a tuple, or content to a variant without | never: a new variant |
 //! | a name or a meaning changes | never: a new field or variant |
 //! | an integer gets wider | free |

@@ -5,7 +5,8 @@
 //! Invariants  P1 messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay that detects a gap
 //!             sends `Resync`. P2 `epoch` identifies one incarnation of a relay: messages with an older epoch are
 //!             dropped. P3 `Attached` is at the position of the stream where the session's view starts: the view
-//!             contains everything published before, and nothing published after.
+//!             contains everything published before, and nothing published after. P4 `Transferred` is at the same
+//!             position in the stream of the relay that the session leaves.
 //! Limits      the guild holds at most its queue's capacity of unsent messages per relay; past it the relay
 //!             is cut off and restarts with `Snapshot { reset: true }`.
 
@@ -143,6 +144,9 @@ pub enum ToGuild {
         /// The session's connection goes on from the previous process: its watchers have this presence.
         #[serde(default)]
         is_restored: bool,
+        /// Its key at the node that it leaves: the guild transfers it from there.
+        #[serde(default)]
+        previous: Option<SessionKey>,
     },
     /// A session ended: the guild removes its presence and disconnects it from voice.
     Detach { session: SessionKey },
@@ -312,6 +316,13 @@ pub enum RelayMessage {
         /// The view; none if the account is not a member.
         view: Option<Box<GuildView>>,
     },
+    /// The guild has attached the session under another key, at another node, and sends nothing more for this one. Only
+    /// to a relay of a session whose key was an `Attach::previous`.
+    Transferred {
+        session: SessionKey,
+        /// Account of the session.
+        user_id: UserId,
+    },
     /// The guild cannot be served now; the session receives an outage.
     Unavailable {
         /// Session that requested to attach.
@@ -431,4 +442,8 @@ pub struct GuildView {
     pub members: Option<(MemberTable, u16)>,
     /// Version of the guild; increases with every change.
     pub version: u64,
+    /// The relay of `Attach::previous` receives everything published before, then `Transferred`. The session, wherever
+    /// it was when an event was published, is sent each event by one of the two relays.
+    #[serde(default)]
+    pub is_transferred: bool,
 }

@@ -250,5 +250,14 @@ fn attach_of(session: SessionKey, of: &Session) -> HandoffItem {
         true => MembersWanted::ByThreshold { large_threshold: NO_THRESHOLD },
         false => MembersWanted::OwnAndVoice,
     };
-    HandoffItem::Relay(ToGuild::Attach { session, session_id, user_id, kind, presence, members, is_restored: false })
+    HandoffItem::Relay(ToGuild::Attach {
+        session,
+        session_id,
+        user_id,
+        kind,
+        presence,
+        members,
+        is_restored: false,
+        previous: None,
+    })
 }

@@ -361,9 +361,9 @@ impl Guild {
             ToGuild::Subscribe { relay, epoch } => self.subscribe(now, relay, epoch),
             ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
             ToGuild::Resync { relay, epoch } => self.resync(relay, epoch),
-            ToGuild::Attach { session, session_id, user_id, kind, presence, members, is_restored } => {
+            ToGuild::Attach { session, session_id, user_id, kind, presence, members, is_restored, previous } => {
                 let client = Client { session_id, user_id, kind, presence };
-                self.attach(now, session, client, members, is_restored);
+                self.attach(now, session, client, members, (is_restored, previous));
             }
             ToGuild::Detach { session } => self.detach(now, session),
             ToGuild::Presence { session, presence } => self.set_session_presence(now, session, presence),

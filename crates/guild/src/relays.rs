@@ -5,7 +5,7 @@
 //! Invariants  L1 after a loss a relay receives nothing until a `Snapshot { reset: true }`. L2 a session counts only
 //!             while its relay is subscribed and its user is a member; sessions of a removed relay are removed in
 //!             slices (`background`), and their messages are ignored. L3 an `Attached` follows every event that its
-//!             view contains.
+//!             view contains. L5 a session that is transferred is at one of its two relays for each event.
 //! Limits      one link per relay; sessions: those of the relays.
 //! Not here    the numbers of messages: `RelayStreams`; visibility for a session: `guildhall_relay::Relay`.
 
@@ -82,7 +82,7 @@ impl Guild {
         key: SessionKey,
         client: Client,
         members: MembersWanted,
-        is_restored: bool,
+        (is_restored, previous): (bool, Option<SessionKey>),
     ) {
         let user_id = client.user_id;
         if self.relays.epoch(key.relay).is_none() {
@@ -97,6 +97,7 @@ impl Guild {
         }
         self.touch();
         let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
+        let is_transferred = previous.is_some_and(|previous| self.transfer(previous, key, &client));
         let restored_id = (is_restored && self.is_restoring()).then(|| client.session_id.clone());
         self.relays.put_session(key, client, reads_presences);
         // First, so that the view contains it (L3).
@@ -110,8 +111,26 @@ impl Guild {
         if reads_presences {
             self.presences.table_was_read();
         }
-        let view = self.view(user_id, members).map(Box::new);
+        let view = self.view(user_id, members).map(|view| Box::new(GuildView { is_transferred, ..view }));
         self.send(key.relay, RelayMessage::Attached { session: key, view });
+    }
+
+    /// A session goes on under another key: its presence and its voice state go along, and no event shows it. False:
+    /// its relay there has lost messages, or does not have it.
+    fn transfer(&mut self, previous: SessionKey, key: SessionKey, client: &Client) -> bool {
+        let known = self.relays.session_of_any_epoch(previous).map(|session| &session.client);
+        if known.is_none_or(|known| known.session_id != client.session_id || known.user_id != client.user_id) {
+            return false;
+        }
+        let is_followed = self.relays.session(previous).is_some() && !self.relays.is_cut(previous.relay);
+        self.relays.remove_session(previous);
+        if self.voice.connect(client.user_id, &client.session_id, key) {
+            self.note_voice(client.user_id);
+        }
+        if is_followed {
+            self.send(previous.relay, RelayMessage::Transferred { session: previous, user_id: client.user_id });
+        }
+        is_followed
     }
 
     fn view(&self, user_id: UserId, wanted: MembersWanted) -> Option<GuildView> {
@@ -123,6 +142,7 @@ impl Guild {
                 MembersWanted::ByThreshold { large_threshold } => Some((self.members.snapshot(), large_threshold)),
             },
             version: self.version(),
+            is_transferred: false,
         })
     }
 

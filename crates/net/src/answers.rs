@@ -57,17 +57,18 @@ impl MessagesAnswer {
     }
 }
 
-/// Answers one `Output::FetchSession`.
+/// Answers one `Output::FetchSession` or `Output::FetchRest`.
 pub struct SessionAnswer {
     mailbox: Mailbox,
     session_id: Arc<str>,
+    is_rest: bool,
     /// None once it is sent.
     user: Option<Arc<User>>,
 }
 
 impl SessionAnswer {
-    pub(crate) fn new(mailbox: Mailbox, session_id: Arc<str>, user: Arc<User>) -> Self {
-        Self { mailbox, session_id, user: Some(user) }
+    pub(crate) fn new(mailbox: Mailbox, (session_id, is_rest): (Arc<str>, bool), user: Arc<User>) -> Self {
+        Self { mailbox, session_id, is_rest, user: Some(user) }
     }
 
     /// Sends the session to the partition, or why no node sent it.
@@ -77,7 +78,7 @@ impl SessionAnswer {
 
     fn pass(&mut self, result: Result<HandOver, ResumeFault>) {
         let Some(user) = self.user.take() else { return };
-        let fetched = Fetched { session_id: self.session_id.clone(), user, result };
+        let fetched = Fetched { session_id: self.session_id.clone(), user, is_rest: self.is_rest, result };
         self.mailbox.send(PartitionCommand::Fetched(Box::new(fetched)));
     }
 }

@@ -20,7 +20,7 @@ use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, ConnSnapshot, ExperimentTable, Fetched, HandOver, Leaving, MovingConn, OwnData,
-    Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
+    Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim, TransferEnd,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,20 @@ pub enum PartitionCommand {
     Fetched(Box<Fetched>),
     /// Exports a session that its client resumes at another node, and forgets it.
     Release { claim: SessionClaim, bytes_max: usize, released: Box<dyn FnOnce(Result<HandOver, ResumeFault>) + Send> },
+    /// Has a session wait for its guilds to transfer it.
+    BeginTransfer {
+        claim: SessionClaim,
+        ticket: u64,
+        bytes_max: usize,
+        begun: Box<dyn FnOnce(Result<HandOver, ResumeFault>) + Send>,
+    },
+    /// Exports a session that its guilds have transferred, and forgets it.
+    EndTransfer {
+        end: TransferEnd,
+        is_late: bool,
+        bytes_max: usize,
+        ended: Box<dyn FnOnce(Result<Option<HandOver>, ResumeFault>) + Send>,
+    },
     /// Exports sessions without a connection for another node, and forgets them. `released` gets how many ids it has
     /// done as well.
     ReleaseMany { ids: Vec<Arc<str>>, bytes_max: usize, released: Box<dyn FnOnce((HandOver, usize)) + Send> },

@@ -264,6 +264,12 @@ impl PartitionLoop {
             PartitionCommand::Release { claim, bytes_max, released } => {
                 released(partition.release_session(now, &claim, bytes_max, sockets));
             }
+            PartitionCommand::BeginTransfer { claim, ticket, bytes_max, begun } => {
+                begun(partition.begin_transfer(now, (&claim, ticket), bytes_max, sockets));
+            }
+            PartitionCommand::EndTransfer { end, is_late, bytes_max, ended } => {
+                ended(partition.end_transfer(now, (&end, is_late), bytes_max, sockets));
+            }
             PartitionCommand::ReleaseMany { ids, bytes_max, released } => {
                 released(partition.release_sessions(now, &ids, bytes_max, sockets));
             }
@@ -454,8 +460,13 @@ impl PartitionLoop {
                 }
                 Output::FetchSession { claim, user } => {
                     let session_id = claim.session_id.as_str().into();
-                    let answer = SessionAnswer::new(self.own_mailbox.clone(), session_id, user);
+                    let answer = SessionAnswer::new(self.own_mailbox.clone(), (session_id, false), user);
                     self.upstream.fetch_session(claim, answer);
+                }
+                Output::FetchRest { end, user } => {
+                    let session_id = end.session_id.as_str().into();
+                    let answer = SessionAnswer::new(self.own_mailbox.clone(), (session_id, true), user);
+                    self.upstream.fetch_rest(end, answer);
                 }
                 // Order matters: nothing overtakes what waits.
                 Output::ToGuild(guild_id, message) if !self.stalled.is_empty() => {

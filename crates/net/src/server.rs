@@ -24,7 +24,7 @@ use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToR
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
     AuthPurpose, Checked, ConnSnapshot, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving,
-    Partition, PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim,
+    Partition, PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim, TransferEnd,
 };
 use guildhall_session::session_home;
 use guildhall_stdx::{LogGate, Now};
@@ -65,6 +65,13 @@ pub trait Upstream: Send + Sync + 'static {
     /// client identifies again.
     fn fetch_session(&self, claim: SessionClaim, answer: SessionAnswer) {
         let _ = claim;
+        drop(answer);
+    }
+
+    /// Fetches the rest of a session that its guilds have transferred, and answers. Must not block. Without an answer
+    /// the client identifies again.
+    fn fetch_rest(&self, end: TransferEnd, answer: SessionAnswer) {
+        let _ = end;
         drop(answer);
     }
 
@@ -382,6 +389,10 @@ impl Partitions {
         session_home(session_id, self.node_number, self.mailboxes.len() as u16)
     }
 
+    fn mailbox_of(&self, session_id: &str) -> Option<&Mailbox> {
+        self.home_of(session_id).and_then(|home| self.mailboxes.get(home.index()))
+    }
+
     /// Exports a session that its client resumes at another node, and forgets it here: `Partition::release_session`.
     /// The receiver fails if the partition has ended.
     pub fn release_session(
@@ -390,7 +401,7 @@ impl Partitions {
         bytes_max: usize,
     ) -> oneshot::Receiver<Result<HandOver, ResumeFault>> {
         let (sender, receiver) = oneshot::channel();
-        let home = self.home_of(&claim.session_id).and_then(|home| self.mailboxes.get(home.index()));
+        let home = self.mailbox_of(&claim.session_id);
         // A session whose claimant has stopped waiting is lost: its client identifies again.
         let answer = move |result| drop(sender.send(result));
         match home {
@@ -399,6 +410,48 @@ impl Partitions {
                 mailbox.send(PartitionCommand::Release { claim, bytes_max, released });
             }
             None => answer(Err(ResumeFault::Unknown)),
+        }
+        receiver
+    }
+
+    /// Has a session wait for its guilds to transfer it to another node: `Partition::begin_transfer`. The receiver
+    /// fails if the partition has ended.
+    pub fn begin_transfer(
+        &self,
+        claim: SessionClaim,
+        ticket: u64,
+        bytes_max: usize,
+    ) -> oneshot::Receiver<Result<HandOver, ResumeFault>> {
+        let (sender, receiver) = oneshot::channel();
+        // A session whose claimant has stopped waiting stays after a time.
+        let begun = move |result| drop(sender.send(result));
+        match self.mailbox_of(&claim.session_id) {
+            Some(mailbox) => {
+                let begun = Box::new(begun);
+                mailbox.send(PartitionCommand::BeginTransfer { claim, ticket, bytes_max, begun });
+            }
+            None => begun(Err(ResumeFault::Unknown)),
+        }
+        receiver
+    }
+
+    /// Exports a session that its guilds have transferred, and forgets it here: `Partition::end_transfer`. The receiver
+    /// fails if the partition has ended.
+    pub fn end_transfer(
+        &self,
+        end: TransferEnd,
+        is_late: bool,
+        bytes_max: usize,
+    ) -> oneshot::Receiver<Result<Option<HandOver>, ResumeFault>> {
+        let (sender, receiver) = oneshot::channel();
+        // A session whose claimant has stopped waiting is lost: its client identifies again.
+        let ended = move |result| drop(sender.send(result));
+        match self.mailbox_of(&end.session_id) {
+            Some(mailbox) => {
+                let ended = Box::new(ended);
+                mailbox.send(PartitionCommand::EndTransfer { end, is_late, bytes_max, ended });
+            }
+            None => ended(Err(ResumeFault::Unknown)),
         }
         receiver
     }

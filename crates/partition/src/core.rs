@@ -295,6 +295,9 @@ impl Core {
             let relay = RelayId { partition: self.config.partition, index: entry.relay };
             let of_guild = SessionKey { relay, slot: key.slot, generation: key.generation };
             self.outputs.push_back(Output::ToGuild(entry.guild_id, ToGuild::Detach { session: of_guild }));
+            if entry.membership.is_away() {
+                continue;
+            }
             let (guild_id, relay) = (entry.guild_id, entry.relay);
             self.work.push_departure(Departure { guild_id, relay, user_id: session.user.id, slot: key.slot });
         }

@@ -23,6 +23,7 @@ impl Partition {
                 TimerKey::Session(key) => {
                     self.core.check_session_deadlines(turn, key);
                     self.check_arrival(turn, key);
+                    self.check_leaving(turn, key);
                     self.core.expire(turn, key, at);
                 }
                 TimerKey::Relay(guild_id, index, _) => self.fire_relay_timer(turn, guild_id, index, at),

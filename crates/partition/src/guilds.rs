@@ -16,7 +16,7 @@ use crate::{
     turn_work::Departure,
 };
 use guildhall_accounting::report;
-use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToRelay};
+use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay};
 use guildhall_model::{EventName, GuildId, UserId, shard_of};
 use guildhall_relay::{Progress, Relay, ToGuilds};
 use guildhall_session::{GuildEntry, Membership, Session, SharedLog};
@@ -108,6 +108,10 @@ impl Partition {
     /// Sessions of an account enter a guild, unless they are in it or about to be.
     pub(crate) fn attach_user(&mut self, user_id: UserId, guild_id: GuildId) {
         for key in self.core.sessions.of_user(user_id) {
+            // The node that fetches it has the same news.
+            if self.core.moves.departing.has(key) {
+                continue;
+            }
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let shard = session.profile.shard;
             let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
@@ -116,14 +120,14 @@ impl Partition {
                 if let Some(pending_ready) = &mut session.pending_ready {
                     pending_ready.waiting_count += 1;
                 }
-                self.attach(key, guild_id, false);
+                self.attach(key, guild_id, false, None);
             }
         }
     }
 
     /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. `is_quiet`: the
-    /// watchers of a session that was inside have its presence.
-    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, is_quiet: bool) {
+    /// watchers of a session that was inside have its presence. `previous`: the guild transfers it from there.
+    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, is_quiet: bool, previous: Option<SessionKey>) {
         let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
         let (relays, last_epoch) = self.relays.of_guild_mut(guild_id);
@@ -148,7 +152,7 @@ impl Partition {
             guild.relay = index;
         }
         outputs.extend(
-            attach_message(session, config.partition, guild_id, is_quiet)
+            attach_message(session, config.partition, guild_id, is_quiet, previous)
                 .map(|attach| Output::ToGuild(guild_id, attach)),
         );
     }
@@ -203,14 +207,20 @@ impl Core {
     /// among them.
     fn attach_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let Some(session) = self.sessions.get(key) else { continue };
             let Some(guild) = session.guilds.get(guild_id) else { continue };
             if guild.membership == Membership::Entering && guild.relay == relay {
-                session.profile.asked_again = true;
-                let attach = attach_message(session, self.config.partition, guild_id, false);
-                self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
+                self.ask_again(key, guild_id);
             }
         }
+    }
+
+    /// A session that waits to be attached to a guild requests it again.
+    pub(crate) fn ask_again(&mut self, key: SlotKey, guild_id: GuildId) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.profile.asked_again = true;
+        let attach = attach_message(session, self.config.partition, guild_id, false, None);
+        self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
     }
 }
 
@@ -245,7 +255,13 @@ fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
 }
 
 /// Request of a session to be attached to a guild.
-fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, is_quiet: bool) -> Option<ToGuild> {
+fn attach_message(
+    session: &Session,
+    partition: PartitionId,
+    guild_id: GuildId,
+    is_quiet: bool,
+    previous: Option<SessionKey>,
+) -> Option<ToGuild> {
     Some(ToGuild::Attach {
         session: session.key_in(partition, guild_id)?,
         session_id: session.id.clone(),
@@ -254,6 +270,7 @@ fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId, 
         presence: session.profile.presence.clone(),
         members: session.members_wanted(),
         is_restored: is_quiet && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
+        previous,
     })
 }
 

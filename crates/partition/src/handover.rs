@@ -14,16 +14,17 @@ use crate::{
     partition::Partition,
     session_recipients::SessionRecipients,
     timers::TimerKey,
+    transfers::TransferStart,
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_guild_protocol::{HiddenChannels, Redaction, Retention, SessionChange, ToGuild};
+use guildhall_guild_protocol::{HiddenChannels, Redaction, Retention, SessionChange, SessionKey, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
     Dispatch, DispatchSnapshot, GuildEntry, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog,
     Size, guild_delete,
 };
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::{Instant, Now, SlotKey};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -58,12 +59,21 @@ pub struct HandOver {
     /// The session is from its mirror. None: its node has sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirrored: Option<Mirrored>,
+    /// The session waits at its node with its dispatches. None: they are here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferStart>,
 }
 
 impl HandOver {
     /// Whether sessions see an outage of the guild.
     fn loses(&self, guild_id: GuildId) -> bool {
         self.in_voice.binary_search(&guild_id).is_ok()
+    }
+
+    /// Key of the session in a guild that is to transfer it.
+    fn key_in(&self, guild_id: GuildId) -> Option<SessionKey> {
+        let keys = &self.transfer.as_ref()?.keys;
+        keys.binary_search_by_key(&guild_id, |(id, _)| *id).ok().map(|place| keys[place].1)
     }
 }
 
@@ -98,6 +108,10 @@ impl Partition {
         let partition = self.core.config.partition;
         let mut leaving = Vec::new();
         for key in self.core.sessions.keys() {
+            // A session that leaves takes its voice states along.
+            if self.core.moves.departing.has(key) {
+                continue;
+            }
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let entries = session.guilds.iter_mut();
             let left = entries.filter_map(|entry| mem::take(&mut entry.asked_for_voice).then_some(entry.guild_id));
@@ -129,6 +143,7 @@ impl Partition {
     }
 
     fn export_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, bytes_max: usize, loss: RecentLoss) -> HandOver {
+        self.cancel_transfers(turn);
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
         let mut in_voice = BTreeSet::new();
         for (guild_id, index, entry) in self.relays.iter_mut() {
@@ -193,16 +208,7 @@ impl Partition {
         users: &BTreeMap<UserId, Arc<User>>,
         is_quiet: bool,
     ) -> Vec<(SlotKey, usize)> {
-        // One log for all sessions. It is freed with the last session that refers to it.
-        let log = SharedLog::new();
-        let mut of_table = Vec::with_capacity(over.dispatches.len());
-        for kept in &over.dispatches {
-            let bytes = kept.body.len();
-            of_table.push(Dispatch::restore(kept).map(|dispatch| {
-                let offset = log.push(now.instant, &dispatch, Redaction::None, bytes, &FORGET_NOTHING);
-                (offset, Size::of(&dispatch, bytes))
-            }));
-        }
+        let (log, of_table) = dispatch_table(now.instant, over);
         let mut restored = Vec::new();
         for (place, kept) in over.sessions.iter().enumerate() {
             let Some(user) = users.get(&kept.user_id) else { continue };
@@ -213,8 +219,10 @@ impl Partition {
             let mut session = Session::restore(key, kept, user.clone(), now.instant);
             for entry in session.guilds.iter_mut() {
                 // Otherwise the voice states have ended.
-                entry.asked_for_voice &= is_quiet && !over.loses(entry.guild_id);
+                entry.asked_for_voice &=
+                    over.key_in(entry.guild_id).is_some() || is_quiet && !over.loses(entry.guild_id);
             }
+            session.profile.is_incomplete = over.transfer.is_some();
             let is_whole = kept.places().all(|place| match place {
                 None => {
                     session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);
@@ -230,7 +238,7 @@ impl Partition {
             }
             let guilds: Vec<GuildId> = session.guilds.ids().collect();
             self.core.gatekeeper.session_restored(user);
-            if self.core.config.mirrors_sessions {
+            if self.core.config.mirrors_sessions && over.transfer.is_none() {
                 let seq = session.replay.last_seq();
                 self.core.mirroring.arrived(now.instant, key, seq, &kept.recent_news);
             }
@@ -238,7 +246,9 @@ impl Partition {
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
-            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id, is_quiet && !over.loses(guild_id)));
+            for guild_id in guilds {
+                self.attach(key, guild_id, is_quiet && !over.loses(guild_id), over.key_in(guild_id));
+            }
             restored.push((key, place));
         }
         restored
@@ -258,6 +268,23 @@ impl Partition {
             }
         });
     }
+}
+
+/// Offset of a dispatch in its log, and its size.
+type Logged = (u64, Size);
+
+/// The dispatches of a hand-over in one log for all sessions, which is freed with the last session that refers to it.
+/// None for one that cannot be read.
+pub(crate) fn dispatch_table(now: Instant, over: &HandOver) -> (Rc<SharedLog>, Vec<Option<Logged>>) {
+    let log = SharedLog::new();
+    let of_table = over.dispatches.iter().map(|kept| {
+        let bytes = kept.body.len();
+        let dispatch = Dispatch::restore(kept)?;
+        let offset = log.push(now, &dispatch, Redaction::None, bytes, &FORGET_NOTHING);
+        Some((offset, Size::of(&dispatch, bytes)))
+    });
+    let of_table = of_table.collect();
+    (log, of_table)
 }
 
 /// Bodies that a hand-over has room for, and where those are that it has.
@@ -351,7 +378,7 @@ impl Core {
         });
     }
 
-    fn push_outages_where(
+    pub(crate) fn push_outages_where(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,

@@ -211,7 +211,7 @@ impl Partition {
         self.arm_heartbeat_timer(turn.now, key);
         self.say_ready(turn, slot, guilds.len());
         for guild_id in guilds {
-            self.attach(slot, guild_id, false);
+            self.attach(slot, guild_id, false, None);
         }
     }
 
@@ -266,6 +266,15 @@ impl Partition {
         let Some(conn) = self.core.conns.get(key) else { return };
         let encoding = conn.codec.encoding();
         let user_id = claimant.user.id;
+        let known = self.core.sessions.find(&resume.session_id);
+        let is_own = |key: &SlotKey| self.core.sessions.get(*key).is_some_and(|session| session.user.id == user_id);
+        if let Some(session_key) = known.filter(is_own) {
+            if self.core.moves.is_coming(session_key) {
+                return self.resume_later(turn, key, session_key, (claimant, resume));
+            }
+            // Its client is back before another node has fetched it.
+            self.cancel_transfer(turn, session_key);
+        }
         let session_key = match self.resumable(turn.now, user_id, encoding, &resume) {
             Ok(session_key) if self.is_arriving(session_key) => {
                 return self.resume_later(turn, key, session_key, (claimant, resume));

@@ -47,6 +47,7 @@ mod stream_codec;
 mod takeover;
 mod tap;
 mod timers;
+mod transfers;
 mod transport;
 mod trial;
 mod turn;
@@ -82,6 +83,7 @@ pub use stream_account::Writer;
 pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use takeover::{CompressionSnapshot, ConnSnapshot};
 pub use tap::{TAPS_MAX, TapFilter, TapMessage, TapReader, TapRule, TapSwitch};
+pub use transfers::{TransferEnd, TransferStart};
 pub use transport::{
     Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,
 };

@@ -4,14 +4,15 @@
 //! Doors       `release_session` at the node that has the session, `release_sessions` at a node that leaves. At the
 //!             node where the session goes: `Partition::fetch` from RESUME; `handle_fetched` and `handle_arrivals` from
 //!             the driver.
-//! Invariants  M1 at most one node has a session: `release_session` forgets it, and what is lost between two nodes is
-//!             lost for both, so that the client identifies again. M2 a session that moved has no silent gap: its
-//!             client sees an outage (ADR 10) of each guild that it was inside; a session without the intent GUILDS,
-//!             which would not see it, does not move. M3 current permissions apply to the replay: RESUME waits until
-//!             the guilds have answered here. (tests `it/moved_nodes.rs`)
+//! Invariants  M1 at most one node has a session: `release_session` forgets it, and what is lost between two
+//!             nodes is lost for both, so that the client identifies again. M2 a session that moved has no silent
+//!             gap: its client sees an outage (ADR 10) of each guild that it was inside and that has not
+//!             transferred it (`transfers`); a session without the intent GUILDS, which would not see it, does
+//!             not move. M3 current permissions apply to the replay: RESUME waits until the guilds have answered
+//!             here. (tests `it/moved_nodes.rs`)
 //! Limits      `FETCHES_MAX` fetches; `ARRIVAL_MS_MAX` for the guilds, after which the replay lacks what a guild that
 //!             has not answered might withhold.
-//! Not here    the way between nodes: the driver.     Spec  docs/adr/0043.
+//! Not here    moves without an outage: `transfers`. The way between nodes: the driver.     Spec  docs/adr/0043.
 
 use crate::{
     conn::{PendingAuth, Phase},
@@ -23,12 +24,13 @@ use crate::{
     refused::{ResumeFault, ResumeRefused},
     sessions::Reader,
     timers::TimerKey,
+    transfers::{Coming, Departing, Entered},
     transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{CloseCode, GuildId, User, UserId, to_gateway::Resume};
-use guildhall_session::{SessionSnapshot, session_partition};
+use guildhall_session::{Session, SessionSnapshot, session_partition};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -41,7 +43,7 @@ const FETCHES_MAX: usize = 16_384;
 /// Longest wait of a RESUME for the guilds of a session that has arrived.
 const ARRIVAL_MS_MAX: u64 = 2_000;
 /// Joins of this long before an arrival may be missing in the session.
-const JOIN_NEWS_MS: u64 = 30_000;
+pub(crate) const JOIN_NEWS_MS: u64 = 30_000;
 
 /// A RESUME at a node that does not have the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,12 +57,14 @@ pub struct SessionClaim {
     pub seq: u64,
 }
 
-/// The answer to `Output::FetchSession`.
+/// The answer to `Output::FetchSession` or `Output::FetchRest`.
 #[derive(Debug)]
 pub struct Fetched {
     pub session_id: Arc<str>,
     /// Account of the claim.
     pub user: Arc<User>,
+    /// It answers `Output::FetchRest`.
+    pub is_rest: bool,
     /// The session and its dispatches, or why no node sent it.
     pub result: Result<HandOver, ResumeFault>,
 }
@@ -73,6 +77,7 @@ pub struct Moves {
     arrivals: HashMap<SlotKey, Arrival>,
     /// Sessions whose last guild has answered.
     ready: Vec<SlotKey>,
+    pub departing: Departing,
     /// Marks of news that the node before has processed and this one has not, until `KEPT_MS` after the arrival.
     known: HashMap<SlotKey, (Instant, Vec<u64>)>,
 }
@@ -81,24 +86,55 @@ pub struct Moves {
 struct Arrival {
     /// The connection that resumes it. None: the client left.
     conn: Option<SlotKey>,
-    /// Guilds that have not answered.
-    waiting_count: usize,
+    /// Guilds that have not answered, ascending.
+    waiting: Vec<GuildId>,
     deadline: Instant,
+    /// Its dispatches are at the node before. None: it is complete.
+    coming: Option<Box<Coming>>,
 }
 
 impl Moves {
     /// A guild has answered a session's request to attach.
-    pub fn guild_answered(&mut self, session: SlotKey) {
+    pub fn guild_answered(&mut self, session: SlotKey, guild_id: GuildId) {
         let Some(arrival) = self.arrivals.get_mut(&session) else { return };
-        arrival.waiting_count = arrival.waiting_count.saturating_sub(1);
-        if arrival.waiting_count == 0 {
+        if let Ok(place) = arrival.waiting.binary_search(&guild_id) {
+            arrival.waiting.remove(place);
+        }
+        if arrival.waiting.is_empty() {
             self.ready.push(session);
         }
+    }
+
+    /// Whether the session is here without its dispatches.
+    pub fn is_coming(&self, session: SlotKey) -> bool {
+        self.arrivals.get(&session).is_some_and(|arrival| arrival.coming.is_some())
+    }
+
+    pub fn coming(&mut self, session: SlotKey) -> Option<&mut Coming> {
+        self.arrivals.get_mut(&session)?.coming.as_deref_mut()
+    }
+
+    /// A guild has answered a session that comes.
+    pub fn entered(&mut self, session: SlotKey, guild_id: GuildId, how: Entered) {
+        if let Some(coming) = self.coming(session) {
+            coming.note(guild_id, how);
+        }
+    }
+
+    /// The session is complete.
+    pub fn end_coming(&mut self, session: SlotKey) -> Option<Box<Coming>> {
+        self.arrivals.get_mut(&session)?.coming.take()
+    }
+
+    /// Ends the wait of a session. Returns the connection that resumes it.
+    pub fn take_waiting(&mut self, session: SlotKey) -> Option<SlotKey> {
+        self.arrivals.remove(&session)?.conn
     }
 
     /// The session has ended.
     pub fn forget(&mut self, session: SlotKey) {
         self.arrivals.remove(&session);
+        self.departing.forget(session);
         self.known.remove(&session);
     }
 
@@ -151,20 +187,10 @@ impl Partition {
         claim: &SessionClaim,
         bytes_max: usize,
     ) -> Result<HandOver, ResumeFault> {
-        let encoding = if claim.is_etf { Encoding::Etf } else { Encoding::Json };
-        let key = self.claimed(claim.user_id, encoding, (&claim.session_id, claim.seq))?;
-        let session = self.core.sessions.get_mut(key).ok_or(ResumeFault::Unknown)?;
+        let key = self.releasable(claim, bytes_max)?;
+        let session = self.core.sessions.get(key).ok_or(ResumeFault::Unknown)?;
         if !session.gets_guild_events() && !session.guilds.is_empty() {
             return Err(ResumeFault::Silent);
-        }
-        session.replay.trim(claim.seq);
-        if session.replay.bytes() > bytes_max {
-            return Err(ResumeFault::Size);
-        }
-        // States that the session is owed do not move with it.
-        let is_owed = |seq| session.replay.entry(seq).is_none_or(|entry| entry.dispatch.is_owed());
-        if (claim.seq + 1..=session.replay.last_seq()).any(is_owed) {
-            return Err(ResumeFault::Sequence);
         }
         if let Some(conn) = session.conn {
             self.core.close(turn, conn, CloseCode::UnknownError);
@@ -173,10 +199,36 @@ impl Partition {
         if self.export(turn, key, (&mut over, &mut limit)) { Ok(over) } else { Err(ResumeFault::Unknown) }
     }
 
-    /// Sessions that can go to another node: they have no connection.
+    /// The session of a claim, if it is here and no other claim has it, and another node can take it.
+    pub(crate) fn releasable(&mut self, claim: &SessionClaim, bytes_max: usize) -> Result<SlotKey, ResumeFault> {
+        let encoding = if claim.is_etf { Encoding::Etf } else { Encoding::Json };
+        if self.is_moving_session(&claim.session_id) {
+            return Err(ResumeFault::Unknown);
+        }
+        let key = self.claimed(claim.user_id, encoding, (&claim.session_id, claim.seq))?;
+        let session = self.core.sessions.get_mut(key).ok_or(ResumeFault::Unknown)?;
+        session.replay.trim(claim.seq);
+        replay_fault(session, claim.seq, bytes_max).map_or(Ok(key), Err)
+    }
+
+    /// Whether the session leaves for another node, or comes from one, and is not complete there.
+    #[must_use]
+    pub fn is_moving_session(&self, session_id: &str) -> bool {
+        let is_moving = |key| self.core.moves.departing.has(key) || self.core.moves.is_coming(key);
+        self.core.sessions.find(session_id).is_some_and(is_moving)
+    }
+
+    /// Sessions that leave for another node, and wait for their guilds.
+    #[must_use]
+    pub fn departing_count(&self) -> usize {
+        self.core.moves.departing.len()
+    }
+
+    /// Sessions that can go to another node: they have no connection, and are on no way.
     #[must_use]
     pub fn detached_sessions(&self) -> Vec<Arc<str>> {
-        self.sessions().filter(|session| session.conn.is_none()).map(|session| session.id.clone()).collect()
+        let is_free = |session: &&Session| self.core.is_free(session);
+        self.sessions().filter(is_free).map(|session| session.id.clone()).collect()
     }
 
     /// Exports sessions that have no connection, in this order, until there is no room for the next one, and forgets
@@ -194,7 +246,7 @@ impl Partition {
                 let key = partition.core.sessions.find(id);
                 let is_free = |key: &SlotKey| {
                     let session = partition.core.sessions.get(*key);
-                    session.is_some_and(|s| s.conn.is_none() && (s.gets_guild_events() || s.guilds.is_empty()))
+                    session.is_some_and(|s| partition.core.is_free(s) && (s.gets_guild_events() || s.guilds.is_empty()))
                 };
                 let Some(key) = key.filter(is_free) else { continue };
                 if !partition.export(turn, key, (&mut over, &mut limit)) {
@@ -217,8 +269,18 @@ impl Partition {
     ) -> bool {
         // M2. What guilds publish from now on does not reach the session before it is attached there.
         self.core.push_outages(turn, key, |_, _| true);
-        let Some(session) = self.core.sessions.get(key) else { return false };
         limit.omits_presences = true;
+        self.take_out(turn, key, (over, limit))
+    }
+
+    /// Exports a session as it is, and forgets it. False: as `export`.
+    pub(crate) fn take_out(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        (over, limit): (&mut HandOver, &mut SnapshotLimit),
+    ) -> bool {
+        let Some(session) = self.core.sessions.get(key) else { return false };
         let hidden = self.core.config.hidden_channels;
         let (user_id, encoding) = (session.user.id, session.encoding);
         let Some(mut kept) = session_snapshot(session, hidden, &mut over.dispatches, limit) else { return false };
@@ -229,8 +291,7 @@ impl Partition {
         }
         kept.recent_news.extend(self.core.moves.known_by(turn.now.instant, key));
         over.sessions.push(kept);
-        let waiting = self.core.moves.arrivals.remove(&key).and_then(|arrival| arrival.conn);
-        waiting.into_iter().for_each(|conn| self.core.give_way(turn, conn));
+        self.core.end_wait(turn, key);
         self.core.remove_session(key);
         self.core.counters.moved_away_total += 1;
         true
@@ -279,7 +340,10 @@ impl Partition {
     }
 
     fn arrive(&mut self, turn: &mut Turn<'_, impl Transport>, fetched: Fetched) {
-        let Fetched { session_id, user, result } = fetched;
+        let Fetched { session_id, user, is_rest, result } = fetched;
+        if is_rest {
+            return self.complete(turn, &session_id, result);
+        }
         let user_id = user.id;
         let conn = self.core.moves.fetches.remove(&(user_id, session_id.clone()));
         let conn = conn.filter(|conn| self.core.is_moving(*conn));
@@ -287,10 +351,13 @@ impl Partition {
         let arrived = result.and_then(|over| if is_it(&over) { Ok(over) } else { Err(ResumeFault::Move) });
         let restored = arrived.and_then(|over| {
             self.core.check_mirrored(turn.now.instant, &over, &user)?;
-            let users = BTreeMap::from([(user_id, user)]);
+            let users = BTreeMap::from([(user_id, user.clone())]);
             let (session, place) =
                 self.restore_sessions(turn.now, &over, &users, false).pop().ok_or(ResumeFault::Move)?;
-            self.welcome(turn, session, &over.sessions[place], conn);
+            match &over.transfer {
+                Some(start) => self.await_transfer(turn, session, (start, user), conn),
+                None => self.welcome(turn, session, &over.sessions[place], conn),
+            }
             Ok(())
         });
         match (restored, conn) {
@@ -302,8 +369,7 @@ impl Partition {
                 }
             }
             (Err(fault), Some(conn)) => {
-                drop(self.core.take_moving(conn));
-                self.core.refuse_resume(turn, conn, ResumeRefused { fault, user_id: Some(user_id) });
+                self.core.refuse_moving(turn, conn, ResumeRefused { fault, user_id: Some(user_id) });
                 self.resume_reading(turn, conn);
             }
             (Err(_), None) => {}
@@ -336,6 +402,12 @@ impl Partition {
         conn: Option<SlotKey>,
     ) {
         self.core.counters.moved_here_total += 1;
+        self.add_news(turn, key, kept);
+        self.await_guilds(turn, key, conn, None);
+    }
+
+    /// Adds the news of the account that only this node has had, and lists those that it has yet to get.
+    pub(crate) fn add_news(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, kept: &SessionSnapshot) {
         let Some(session) = self.core.sessions.get(key) else { return };
         let (user_id, encoding) = (session.user.id, session.encoding);
         let mut known = kept.recent_news.clone();
@@ -349,14 +421,25 @@ impl Partition {
             }
         }
         self.core.moves.expect_known(turn.now.instant, key, known);
+    }
+
+    /// The guilds of a session that has come are about to attach it. RESUME waits for them.
+    pub(crate) fn await_guilds(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        conn: Option<SlotKey>,
+        coming: Option<Box<Coming>>,
+    ) {
+        let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let joined: Vec<GuildId> = self.joins.of_user(turn.now.instant, user_id, JOIN_NEWS_MS).collect();
         for guild_id in joined {
             self.attach_user(user_id, guild_id);
         }
         let Some(session) = self.core.sessions.get(key) else { return };
         let deadline = turn.now.instant.after_ms(ARRIVAL_MS_MAX);
-        let arrival = Arrival { conn, waiting_count: session.guilds.len(), deadline };
-        if arrival.waiting_count == 0 {
+        let arrival = Arrival { conn, waiting: session.guilds.ids().collect(), deadline, coming };
+        if arrival.waiting.is_empty() {
             self.core.moves.ready.push(key);
         }
         self.core.moves.arrivals.insert(key, arrival);
@@ -396,7 +479,10 @@ impl Partition {
         }
     }
 
-    fn finish_arrival(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    pub(crate) fn finish_arrival(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+        if self.core.moves.is_coming(key) {
+            return self.request_rest(key);
+        }
         let Some(arrival) = self.core.moves.arrivals.remove(&key) else { return };
         let Some(conn) = arrival.conn else { return };
         let Some((claimant, resume)) = self.core.take_moving(conn) else { return };
@@ -430,6 +516,24 @@ impl Core {
         turn.transport.pause_reading(key);
     }
 
+    /// Refuses the request of a connection that waits for its session.
+    pub(crate) fn refuse_moving(&mut self, turn: &mut Turn<'_, impl Transport>, conn: SlotKey, refused: ResumeRefused) {
+        if self.take_moving(conn).is_some() {
+            self.refuse_resume(turn, conn, refused);
+        }
+    }
+
+    /// A session that waits for its guilds goes elsewhere: so does its client.
+    pub(crate) fn end_wait(&mut self, turn: &mut Turn<'_, impl Transport>, session: SlotKey) {
+        let waiting = self.moves.take_waiting(session);
+        waiting.into_iter().for_each(|conn| self.give_way(turn, conn));
+    }
+
+    /// Whether the session has no connection, and is on no way.
+    fn is_free(&self, session: &Session) -> bool {
+        session.conn.is_none() && !session.profile.is_incomplete && !self.moves.departing.has(session.key)
+    }
+
     fn is_moving(&self, key: SlotKey) -> bool {
         let phase = self.conns.get(key).map(|conn| &conn.phase);
         matches!(phase, Some(Phase::Authenticating(pending)) if matches!(**pending, PendingAuth::Move(..)))
@@ -456,4 +560,14 @@ impl Core {
             self.close(turn, older, CloseCode::UnknownError);
         }
     }
+}
+
+/// Why another node cannot take the session with what its client lacks after `seq`.
+pub(crate) fn replay_fault(session: &Session, seq: u64, bytes_max: usize) -> Option<ResumeFault> {
+    if session.replay.bytes() > bytes_max {
+        return Some(ResumeFault::Size);
+    }
+    // States that the session is owed do not move with it.
+    let is_owed = |seq| session.replay.entry(seq).is_none_or(|entry| entry.dispatch.is_owed());
+    (seq + 1..=session.replay.last_seq()).any(is_owed).then_some(ResumeFault::Sequence)
 }

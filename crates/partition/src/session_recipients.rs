@@ -6,6 +6,7 @@
 use crate::{
     client_requests::PendingRequest,
     core::Core,
+    transfers::Entered,
     transport::{Output, Transport},
     turn::Turn,
     turn_work::Departure,
@@ -231,7 +232,14 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         if entry.membership != Membership::Entering || entry.relay != relay {
             return None;
         }
+        // The node before has what its client has received; it has sent nothing yet.
+        let is_coming = entry.is_restored && self.core.moves.is_coming(key);
         let Some(view) = view else {
+            if is_coming {
+                self.core.moves.entered(key, guild_id, Entered::Left);
+                self.detach(key, guild_id);
+                return None;
+            }
             // Not a member (any more).
             let is_gathering = session.pending_ready.is_some();
             self.detach(key, guild_id);
@@ -247,8 +255,17 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
             // Equal users are shared with the guild's replica.
             session.user = view.member.user.clone();
         }
-        self.core.moves.guild_answered(key);
+        if is_coming {
+            let how = if view.is_transferred { Entered::Transferred } else { Entered::Failed };
+            self.core.moves.entered(key, guild_id, how);
+        }
+        self.core.moves.guild_answered(key, guild_id);
         let entry = session.guilds.get_mut(guild_id)?;
+        if is_coming && !view.is_transferred {
+            // It attaches again once it is complete.
+            entry.is_restored = false;
+            return None;
+        }
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
         let is_restored = std::mem::take(&mut entry.is_restored);
@@ -267,11 +284,20 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         Some(subscriber)
     }
 
+    fn transferred(&mut self, session: SessionKey, guild_id: GuildId) -> bool {
+        self.is_in(session, guild_id) && self.core.transferred(&mut self.turn, slot_key(session), guild_id)
+    }
+
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId) {
         let (key, relay) = (slot_key(session), session.relay.index);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
-        self.core.moves.guild_answered(key);
+        if entry.membership.is_away() {
+            return;
+        }
+        self.core.moves.guild_answered(key, guild_id);
+        // The node before shows the outage.
+        let is_coming = entry.is_restored && self.core.moves.is_coming(key);
         // The session stays `Entering`: once the guild is available its stream restarts, and the
         // session attaches again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
@@ -280,7 +306,7 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
             self.gathered(key, guild_id, None);
             let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
             pending_ready.into_iter().for_each(|pending_ready| pending_ready.unavailable.push(guild_id));
-        } else {
+        } else if !is_coming {
             self.push_guild_delete(key, guild_id, GuildLoss::Outage);
         }
     }
@@ -297,6 +323,11 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
     fn reset(&mut self, slot: u32, guild_id: GuildId) {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
         let key = session.key;
+        if self.core.moves.departing.has(key) {
+            self.core.counters.resets_total += 1;
+            self.core.lose(key, guild_id);
+            return self.push_guild_delete(key, guild_id, GuildLoss::Outage);
+        }
         let Some(entry) = session.guilds.get_mut(guild_id) else { return };
         // The client sees an outage: GUILD_DELETE now, and GUILD_CREATE once the session is attached again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
@@ -355,7 +386,7 @@ impl<L: Transport> SessionRecipients<'_, L> {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
         session.guilds.remove(guild_id);
-        self.core.moves.guild_answered(key);
+        self.core.moves.guild_answered(key, guild_id);
         session.profile.member_requests.retain(|request| request.guild_id != guild_id);
         if session.profile.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));

@@ -8,6 +8,7 @@ use crate::{
     conn::MovingConn,
     moves::SessionClaim,
     refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
+    transfers::TransferEnd,
 };
 use guildhall_guild_protocol::{Canary, PartitionId, SessionNews, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
@@ -187,6 +188,13 @@ pub enum Output {
     FetchSession {
         claim: SessionClaim,
         /// Account of the claim.
+        user: Arc<User>,
+    },
+    /// Fetch the rest of a session that its guilds have transferred here; the answer goes to
+    /// `Partition::handle_fetched`.
+    FetchRest {
+        end: TransferEnd,
+        /// Account of the session.
         user: Arc<User>,
     },
     /// A session changed.

@@ -27,6 +27,7 @@ impl Partition {
         self.finish_arrivals(&mut turn);
         self.process_requests(&mut turn);
         self.pay_all(&mut turn);
+        self.enter_all_again();
         self.flush_departures();
         result
     }

@@ -20,6 +20,8 @@ pub struct Departure {
 #[derive(Debug, Default)]
 pub struct TurnWork {
     departures: Vec<Departure>,
+    /// Sessions that a guild has taken to a node that did not fetch them.
+    returns: Vec<(SlotKey, GuildId)>,
     requests: Vec<(SlotKey, GuildId, PendingRequest)>,
     /// Sessions whose connection stopped at an owed state, with its seq.
     unpaid: Vec<(SlotKey, u64)>,
@@ -34,6 +36,16 @@ impl TurnWork {
     /// Sessions that left since the last call.
     pub fn take_departures(&mut self) -> Vec<Departure> {
         mem::take(&mut self.departures)
+    }
+
+    /// A session attaches to a guild again.
+    pub fn push_return(&mut self, session: SlotKey, guild_id: GuildId) {
+        self.returns.push((session, guild_id));
+    }
+
+    /// Sessions that attach again, since the last call.
+    pub fn take_returns(&mut self) -> Vec<(SlotKey, GuildId)> {
+        mem::take(&mut self.returns)
     }
 
     /// A client requests something about a guild.

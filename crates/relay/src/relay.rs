@@ -50,6 +50,9 @@ pub trait Recipients {
     /// A session's view of the guild begins. None: it may not be here.
     fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>)
     -> Option<Subscriber>;
+    /// The guild has attached the session at another node. Whether the session has waited for that; then it receives
+    /// what it has missed as a passive session.
+    fn transferred(&mut self, session: SessionKey, guild_id: GuildId) -> bool;
     /// The guild cannot be served now.
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);
     /// The session lost the guild: its member left, or the guild was deleted.
@@ -265,14 +268,8 @@ impl Relay {
     pub fn set_mask(&mut self, user_id: UserId, slot: u32, mask: SubscriptionMask, recipients: &mut impl Recipients) {
         let Some(state) = &mut self.state else { return };
         let Some((before, version)) = state.audience.mask(user_id, slot) else { return };
-        if before.is_passive() && !mask.is_passive() {
-            let view = state.audience.user_view(user_id).expect("a session that listens has a view");
-            let own = state.is_out_of_view(user_id).then_some(user_id);
-            let reader = Reader { view, form: before.passive_form(), version, own };
-            if let Some(published) = state.passive_update(self.guild_id, reader) {
-                let visibility = state.visibility_of_passive(&published, reader);
-                recipients.begin(&published, visibility).deliver_alone(slot, Redaction::None);
-            }
+        if !mask.is_passive() {
+            state.update_alone(self.guild_id, user_id, slot, recipients);
         }
         // A session that stays passive still waits for its update.
         let is_untold = before.is_passive() && mask.is_passive();
@@ -388,6 +385,13 @@ impl Relay {
                 let deliveries = self.lists.handle(self.guild_id, &update);
                 if let Some(state) = &self.state {
                     deliver_lists(deliveries, &state.audience, recipients);
+                }
+            }
+            RelayMessage::Transferred { session, user_id } => {
+                if recipients.transferred(session, self.guild_id)
+                    && let Some(state) = &self.state
+                {
+                    state.update_alone(self.guild_id, user_id, session.slot, recipients);
                 }
             }
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
@@ -734,6 +738,20 @@ impl State {
                 let mut delivering = recipients.begin(&published, Visibility::Alone);
                 slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::None));
             }
+        }
+    }
+
+    /// Sends a session that is passive its changes since its last update.
+    fn update_alone(&self, guild_id: GuildId, user_id: UserId, slot: u32, recipients: &mut impl Recipients) {
+        let Some((mask, version)) = self.audience.mask(user_id, slot).filter(|(mask, _)| mask.is_passive()) else {
+            return;
+        };
+        let view = self.audience.user_view(user_id).expect("a session that listens has a view");
+        let own = self.is_out_of_view(user_id).then_some(user_id);
+        let reader = Reader { view, form: mask.passive_form(), version, own };
+        if let Some(published) = self.passive_update(guild_id, reader) {
+            let visibility = self.visibility_of_passive(&published, reader);
+            recipients.begin(&published, visibility).deliver_alone(slot, Redaction::None);
         }
     }
 

@@ -13,6 +13,19 @@ pub enum Membership {
     Entering,
     /// The relay has attached the session.
     Inside,
+    /// The session leaves for another node. The guild has attached it there, and the session has
+    /// everything from before.
+    Transferred,
+    /// The session leaves for another node, and was not inside or has missed events: its client sees an outage.
+    Lost,
+}
+
+impl Membership {
+    /// Neither the guild nor a relay here counts the session.
+    #[must_use]
+    pub fn is_away(self) -> bool {
+        matches!(self, Self::Transferred | Self::Lost)
+    }
 }
 
 /// One guild of a session, and the session's state there.

@@ -302,6 +302,26 @@ impl ReplayBuffer {
         is_kept(&self.pieces[index], ahead) && self.pieces.range(index + 1..).all(|piece| is_kept(piece, 0))
     }
 
+    /// Appends the dispatches of another buffer, under the next seqs.
+    pub fn append_buffer(&mut self, other: Self) {
+        let by = (self.last_seq + 1).wrapping_sub(other.first_seq());
+        for mut piece in other.pieces {
+            piece.seq = piece.seq.wrapping_add(by as u32);
+            self.count(&piece);
+            self.pieces.push_back(piece);
+        }
+        self.len += other.len;
+        self.last_seq += u64::from(other.len);
+        if let Some(owed) = other.owed {
+            let all = self.owed.get_or_insert_default();
+            for (state, (first, last)) in *owed {
+                let (first, last) = (first.wrapping_add(by), last.wrapping_add(by));
+                all.entry(state).or_insert((first, last)).1 = last;
+            }
+            self.bound_owed();
+        }
+    }
+
     /// Forgets everything up to `seq`, which the client has acknowledged.
     pub fn trim(&mut self, seq: u64) {
         let mut count = (seq.min(self.last_seq) + 1).saturating_sub(self.first_seq());
@@ -652,7 +672,7 @@ mod tests {
             let mut last_seq = 0;
             for _ in 0..120 {
                 let first_seq = last_seq + 1 - model.len() as u64;
-                match rng.below(12) {
+                match rng.below(13) {
                     0..=6 => {
                         let which = rng.below(2) as usize;
                         let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
@@ -683,6 +703,24 @@ mod tests {
                         buffer.trim(seq);
                         let count = (seq.min(last_seq) + 1).saturating_sub(first_seq);
                         model.drain(..count as usize);
+                    }
+                    10 => {
+                        let mut other = ReplayBuffer::after(rng.below(1_000));
+                        for _ in 0..rng.below(6) {
+                            let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
+                            let place = rng.chance(0.7).then(|| {
+                                let which = rng.below(2) as usize;
+                                let offset = logs[which].push(Instant(0), &dispatch, Redaction::None, bytes, &LIMITS);
+                                other.push_shared(&logs[which], offset, Size::of(&dispatch, bytes));
+                                (which, offset)
+                            });
+                            if place.is_none() {
+                                other.push(dispatch.clone(), Redaction::None, bytes);
+                            }
+                            last_seq += 1;
+                            model.push_back((dispatch, bytes, place));
+                        }
+                        buffer.append_buffer(other);
                     }
                     _ => {
                         let (events_max, keep_from) = (rng.below(20) as usize, last_seq.saturating_sub(rng.below(5)));

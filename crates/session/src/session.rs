@@ -122,6 +122,9 @@ pub struct Profile {
     /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
     /// that, because a late attach request could make the guild count it again.
     pub asked_again: bool,
+    /// Its dispatches are still at the node that it leaves. Until they are here the seqs of its replay buffer are
+    /// not its own.
+    pub is_incomplete: bool,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
     whole_lists: BTreeMap<GuildId, Instant>,
@@ -148,6 +151,7 @@ impl Profile {
             expiry_timer_at: None,
             os: os.into(),
             asked_again: false,
+            is_incomplete: false,
             member_requests: VecDeque::new(),
             whole_lists: BTreeMap::new(),
             presences: RateWindow::default(),
@@ -239,20 +243,26 @@ impl Session {
     }
 
     /// Snapshot of this session without its replay buffer, which `SessionSnapshot::push` adds. None if the session has
-    /// not sent READY.
+    /// not sent READY, or is incomplete.
     #[must_use]
     pub fn snapshot(&self) -> Option<SessionSnapshot> {
-        if self.pending_ready.is_some() {
+        if self.pending_ready.is_some() || self.profile.is_incomplete {
             return None;
         }
+        Some(self.identity())
+    }
+
+    /// The session without its replay buffer.
+    #[must_use]
+    pub fn identity(&self) -> SessionSnapshot {
         let guild = |entry: &GuildEntry| MembershipSnapshot {
             id: entry.guild_id,
-            is_inside: entry.membership == Membership::Inside,
+            is_inside: matches!(entry.membership, Membership::Inside | Membership::Transferred),
             subscription: entry.subscription.as_deref().map(Into::into),
             in_voice: entry.asked_for_voice,
         };
         let Profile { shard, large_threshold, capabilities, presence, token, os, .. } = &*self.profile;
-        Some(SessionSnapshot {
+        SessionSnapshot {
             id: self.id.to_string(),
             user_id: self.user.id,
             is_etf: self.encoding == Encoding::Etf,
@@ -270,7 +280,7 @@ impl Session {
             recent_news: Vec::new(),
             first_seq: self.replay.first_seq(),
             entries: Vec::new(),
-        })
+        }
     }
 
     /// Changes if its guilds change, if it enters one, or if another token resumes it.

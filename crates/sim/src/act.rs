@@ -121,6 +121,7 @@ pub fn brief(message: &ToRelay) -> String {
         RelayMessage::Snapshot { reset, .. } => format!("snapshot, reset {reset}"),
         RelayMessage::Published(published) => published.event.name.as_str().to_owned(),
         RelayMessage::Attached { session, view } => format!("attached {session:?} {}", view.is_some()),
+        RelayMessage::Transferred { session, .. } => format!("transferred {session:?}"),
         RelayMessage::Unavailable { session } => format!("unavailable {session:?}"),
         RelayMessage::List(update) => format!("list {}", update.list),
         RelayMessage::Direct { session, event } => format!("{} for {session:?}", event.name.as_str()),

@@ -8,6 +8,7 @@
 //!             one.
 
 mod mirrors;
+mod transfers;
 
 pub use mirrors::{MirrorMail, MoveFault};
 
@@ -57,6 +58,8 @@ pub enum Hold {
     Moves,
     /// Requests for sessions of other nodes; `answer_fetches` answers those that are held.
     Fetches,
+    /// Requests for the rest of sessions that guilds have transferred; `answer_rests` answers those that are held.
+    Rests,
 }
 
 /// A service of the node that fails.
@@ -79,6 +82,8 @@ pub struct TestClusterConfig {
     pub partitions_count: u16,
     /// Each partition is a node of its own.
     pub are_nodes: bool,
+    /// Guilds transfer sessions between nodes; otherwise the nodes are those of an earlier release.
+    pub transfers: bool,
     /// Configuration of every partition; its number and secret are filled in.
     pub partition: PartitionConfig,
     /// Sockets queue sends, as with io_uring.
@@ -90,6 +95,7 @@ impl Default for TestClusterConfig {
         Self {
             partitions_count: 1,
             are_nodes: false,
+            transfers: true,
             partition: PartitionConfig::new(PartitionId(0), "wss://gw.example.net".into(), [7; 32]),
             batches: false,
         }
@@ -186,6 +192,8 @@ pub struct TestCluster {
     held_directs: VecDeque<(usize, SlotKey, UserId)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,
     held_fetches: VecDeque<(usize, SessionClaim, Arc<User>)>,
+    held_rests: VecDeque<transfers::Rest>,
+    tickets_count: u64,
     clients: Vec<Slot>,
     are_news_held: bool,
     /// Nodes that were killed.
@@ -228,6 +236,8 @@ impl TestCluster {
             held_directs: VecDeque::new(),
             moves: VecDeque::new(),
             held_fetches: VecDeque::new(),
+            held_rests: VecDeque::new(),
+            tickets_count: 0,
             clients: Vec::new(),
             are_news_held: false,
             killed: BTreeSet::new(),
@@ -573,9 +583,23 @@ impl TestCluster {
     /// Answers held requests for sessions by the nodes that have them, with at most `bytes_max` of bodies each.
     pub fn answer_fetches(&mut self, bytes_max: usize) {
         for (index, claim, user) in std::mem::take(&mut self.held_fetches) {
+            // Another claim has it: this one waits, as in the driver.
+            if self.partitions.iter().any(|entry| entry.partition.is_moving_session(&claim.session_id)) {
+                self.held_fetches.push_back((index, claim, user));
+                continue;
+            }
             let result = self.release_elsewhere(index, &claim, bytes_max);
             self.answer_fetch(index, &claim, user, result);
         }
+    }
+
+    /// Answers claims that waited for another one.
+    fn repeat_fetches(&mut self) -> bool {
+        let waiting_count = self.held_fetches.len();
+        if waiting_count > 0 && !self.is_held(Hold::Fetches) {
+            self.answer_fetches(usize::MAX);
+        }
+        self.held_fetches.len() < waiting_count
     }
 
     /// Drops the answers to held requests: the nodes that have the sessions release them, and they are lost.
@@ -613,7 +637,7 @@ impl TestCluster {
         user: Arc<User>,
         result: Result<HandOver, ResumeFault>,
     ) {
-        let fetched = Fetched { session_id: claim.session_id.as_str().into(), user, result };
+        let fetched = Fetched { session_id: claim.session_id.as_str().into(), user, is_rest: false, result };
         self.partitions[index].commands.push_back(PartitionCommand::Fetched(fetched));
     }
 
@@ -624,17 +648,23 @@ impl TestCluster {
         bytes_max: usize,
     ) -> Result<HandOver, ResumeFault> {
         let (now, fault) = (self.clock.now(), self.move_fault);
+        self.tickets_count += 1;
+        let (ticket, transfers) = (self.tickets_count, self.config.transfers);
         let killed = &self.killed;
         let others = self.partitions.iter_mut().enumerate();
         let others = others.filter(|(other, _)| *other != index && !killed.contains(other));
         for (_, TestPartition { partition, link, .. }) in others {
-            match partition.release_session(now, claim, bytes_max, link) {
+            let released = match transfers {
+                true => partition.begin_transfer(now, (claim, ticket), bytes_max, link),
+                false => partition.release_session(now, claim, bytes_max, link),
+            };
+            match released {
                 Err(ResumeFault::Unknown) => {}
                 Err(fault) => return Err(fault),
                 Ok(over) => {
                     let text = serde_json::to_string(&over).expect("it is plain data");
                     let mut over: HandOver = serde_json::from_str(&text).expect("as it was written");
-                    if fault == MoveFault::LosesLast {
+                    if fault == MoveFault::LosesLast && !transfers {
                         mirrors::lose_last(&mut over);
                     }
                     return Ok(over);
@@ -949,6 +979,8 @@ impl TestCluster {
                 has_moved |= self.turn(index);
             }
             has_moved |= self.move_conns();
+            has_moved |= !self.is_held(Hold::Rests) && self.answer_rests();
+            has_moved |= self.repeat_fetches();
             has_moved |= self.read_clients();
             if !has_moved {
                 return;
@@ -1054,6 +1086,7 @@ impl TestCluster {
                     self.answer_fetches(usize::MAX);
                 }
             }
+            Output::FetchRest { end, user } => self.fetch_rest(index, end, user),
             Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::Canary(_) => {}
             Output::ResumeRefused(refused) => self.refused_resumes.push(refused.fault),
         }

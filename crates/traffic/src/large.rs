@@ -30,7 +30,13 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
             replica.last_message_ids = Arc::new(guild.newest().clone().into_iter().collect());
             let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
             let version = rng.below(1 << 20);
-            let view = GuildView { member: own.clone(), member_count: guild.member_count(), members: None, version };
+            let view = GuildView {
+                member: own.clone(),
+                member_count: guild.member_count(),
+                members: None,
+                version,
+                is_transferred: false,
+            };
             (replica, view)
         })
         .collect();
@@ -74,8 +80,13 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     replica.last_message_ids = Arc::new(newest.collect());
     let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
-    let view =
-        GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
+    let view = GuildView {
+        member: own.clone(),
+        member_count: guild.member_count(),
+        members,
+        version: rng.below(1 << 20),
+        is_transferred: false,
+    };
     let snapshot = guild_snapshot(&replica, &view, form(Capabilities(0)), guildhall_stdx::Timestamp(0));
     let people = guild_people(&replica, &view);
     let mut body = Vec::new();

@@ -406,7 +406,10 @@ impl PartitionThread {
             match output {
                 Output::ToGuild(_, message) => self.ends.guild.send(ToGuildThread::Relay(message))?,
                 // Answered where the session is opened.
-                Output::Authenticate { .. } | Output::FetchMessages { .. } | Output::FetchSession { .. } => {}
+                Output::Authenticate { .. }
+                | Output::FetchMessages { .. }
+                | Output::FetchSession { .. }
+                | Output::FetchRest { .. } => {}
                 Output::FetchDirects { session, .. } => {
                     let now = self.clock.now();
                     self.partition.handle_directs(now, session, Some(OwnData::default()), &mut self.link);

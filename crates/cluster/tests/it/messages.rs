@@ -48,6 +48,7 @@ pub fn list_ops() -> Vec<ListOp> {
 pub fn to_guild() -> Vec<ToGuild> {
     let attach = |members, kind, platform| ToGuild::Attach {
         is_restored: false,
+        previous: None,
         session: SESSION,
         session_id: "0123456789abcdef".into(),
         user_id: id(7),
@@ -90,6 +91,12 @@ pub fn to_guild() -> Vec<ToGuild> {
     };
     let members = MembersWanted::ByThreshold { large_threshold: 250 };
     examples.push(attach(members, AccountKind::User, Platform::Embedded));
+    if let ToGuild::Attach { session, session_id, user_id, kind, presence, members, .. } = examples[4].clone() {
+        let previous = Some(SESSION);
+        let is_restored = true;
+        let transfer = ToGuild::Attach { session, session_id, user_id, kind, presence, members, is_restored, previous };
+        examples.push(transfer);
+    }
     examples.push(request(MemberQuery::Prefix { prefix: "an".to_owned(), limit: 100 }));
     examples.push(request(MemberQuery::Ids(user_ids())));
     examples
@@ -117,6 +124,7 @@ fn view(has_members: bool) -> GuildView {
         member_count: 1_000_000,
         members: has_members.then(|| (table(3), 250)),
         version: u64::MAX,
+        is_transferred: has_members,
     }
 }
 
@@ -132,6 +140,7 @@ pub fn relay_messages() -> Vec<RelayMessage> {
             event: event(), replica_update: ReplicaUpdate::Message(id(100), id(5_000)),
         }));
         Attached => RelayMessage::Attached { session: SESSION, view: Some(Box::new(view(true))) };
+        Transferred => RelayMessage::Transferred { session: SESSION, user_id: id(7) };
         Unavailable => RelayMessage::Unavailable { session: SESSION };
         Direct => RelayMessage::Direct { session: SESSION, event: Arc::new(event()) };
         List => RelayMessage::List(Arc::new(ListUpdate {

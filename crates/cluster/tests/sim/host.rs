@@ -26,6 +26,7 @@ pub fn attach(session: SessionKey) -> ToGuild {
     let presence = SessionPresence { status: Status::Online, activities: Arc::default(), platform: Platform::Web };
     ToGuild::Attach {
         is_restored: false,
+        previous: None,
         session,
         session_id: "".into(),
         user_id: UserId::new(1),

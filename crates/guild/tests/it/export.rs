@@ -42,7 +42,16 @@ fn comes_back(world: &mut World, key: SessionKey, before: SessionKey, user_id: U
     let session_id = session_id(before).into();
     let (presence, members) = (presence(status), MembersWanted::OwnAndVoice);
     let kind = AccountKind::Bot;
-    let attach = ToGuild::Attach { session: key, session_id, user_id, kind, presence, members, is_restored: true };
+    let attach = ToGuild::Attach {
+        session: key,
+        session_id,
+        user_id,
+        kind,
+        presence,
+        members,
+        is_restored: true,
+        previous: None,
+    };
     world.relay(attach);
 }
 

@@ -522,7 +522,16 @@ impl World {
         members: MembersWanted,
     ) {
         let session_id = session_id(key).into();
-        self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members, is_restored: false });
+        self.relay(ToGuild::Attach {
+            session: key,
+            session_id,
+            user_id,
+            kind,
+            presence,
+            members,
+            is_restored: false,
+            previous: None,
+        });
     }
 
     /// Takes the messages to relays since the last call.

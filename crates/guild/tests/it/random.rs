@@ -533,6 +533,7 @@ impl Walk {
                 self.sessions.insert(key, user_id);
                 ToGuild::Attach {
                     is_restored: false,
+                    previous: None,
                     session: key,
                     session_id: format!("s{}", key.slot).into(),
                     user_id,

@@ -2,10 +2,10 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewChannel, Outcome, Output, Reply};
-use guildhall_guild_protocol::{MembersWanted, RelayId, RelayMessage, ReplicaUpdate, ToGuild};
+use guildhall_guild_protocol::{MembersWanted, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild};
 use guildhall_model::{
     AccountKind, ChannelType, EventName, MessageId, Presence, Status, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers},
+    to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ fn kinds(world: &mut World, relay: RelayId) -> Vec<&'static str> {
             RelayMessage::Published(published) => published.event.name.as_str(),
             RelayMessage::Attached { view: Some(_), .. } => "attached",
             RelayMessage::Attached { view: None, .. } => "stranger",
+            RelayMessage::Transferred { .. } => "transferred",
             RelayMessage::Unavailable { .. } => "unavailable",
             RelayMessage::Direct { .. } => "direct",
             RelayMessage::Members { .. } => "members",
@@ -316,4 +317,93 @@ fn a_key_that_is_used_twice_leaves_no_presence_behind() {
     world.relay(ToGuild::Detach { session: session(0, 1) });
     let Reply::Guild(reply) = world.system(Command::ReadGuild) else { panic!() };
     assert_eq!(reply.presence_count, 0);
+}
+
+/// A session attaches under another key, from which the guild transfers it.
+fn transfer(world: &mut World, from: SessionKey, to: SessionKey, user_id: UserId, status: Status) {
+    world.relay(ToGuild::Attach {
+        session: to,
+        session_id: session_id(from).into(),
+        user_id,
+        kind: AccountKind::Bot,
+        presence: presence(status),
+        members: MembersWanted::OwnAndVoice,
+        is_restored: false,
+        previous: Some(from),
+    });
+}
+
+/// Whether the view of the last message to a relay goes on from another one.
+fn is_transferred(world: &mut World, relay: RelayId) -> bool {
+    let last = world.take().into_iter().rfind(|(to, _)| *to == relay);
+    match last {
+        Some((_, RelayMessage::Attached { view: Some(view), .. })) => view.is_transferred,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn l5_a_session_is_transferred_with_its_presence_and_voice_and_no_event() {
+    let mut world = World::populated();
+    let voice = world.channel(new_channel("voice", ChannelType::Voice));
+    let channel = world.text_channel();
+    world.subscribe(P1, 1);
+    let (old, new) = (session(0, 1), session(1, 7));
+    world.attach(old, ANA, Status::Dnd);
+    let update = VoiceStateUpdate {
+        guild_id: None,
+        channel_id: Some(voice),
+        self_mute: false,
+        self_deaf: false,
+        self_video: false,
+    };
+    world.relay(ToGuild::Voice { session: old, update });
+    world.sent.clear();
+    world.say(ANA, channel, "before");
+    transfer(&mut world, old, new, ANA, Status::Dnd);
+    world.say(ANA, channel, "after");
+    let sent = std::mem::take(&mut world.sent);
+    let of = |relay| sent.iter().filter(move |(to, _)| *to == relay).map(|(_, message)| &message.message);
+    let old_messages: Vec<_> = of(P0).collect();
+    assert!(
+        matches!(
+            old_messages[..],
+            [RelayMessage::Published(_), RelayMessage::Transferred { session, user_id }, RelayMessage::Published(_)]
+                if *session == old && *user_id == ANA
+        ),
+        "{old_messages:?}"
+    );
+    let new_messages: Vec<_> = of(P1).collect();
+    assert!(
+        matches!(
+            new_messages[..],
+            [RelayMessage::Published(_), RelayMessage::Attached { session, view: Some(view) }, RelayMessage::Published(_)]
+                if *session == new && view.is_transferred
+        ),
+        "{new_messages:?}"
+    );
+    // The session that left means nothing any more, and the other one is in voice.
+    world.relay(ToGuild::Detach { session: old });
+    assert_eq!(kinds(&mut world, P0), Vec::<&str>::new());
+    world.relay(ToGuild::Detach { session: new });
+    assert_eq!(kinds(&mut world, P0), ["VOICE_STATE_UPDATE", "PRESENCE_UPDATE"]);
+}
+
+#[test]
+fn l5_a_session_is_not_transferred_from_a_relay_that_lost_messages_or_that_does_not_have_it() {
+    let mut world = World::populated();
+    world.subscribe(P1, 1);
+    let (old, new) = (session(0, 1), session(1, 7));
+    transfer(&mut world, old, new, ANA, Status::Online);
+    assert!(!is_transferred(&mut world, P1), "no session has this key");
+    world.attach(old, BOB, Status::Online);
+    transfer(&mut world, old, new, ANA, Status::Online);
+    assert!(!is_transferred(&mut world, P1), "it is another account's");
+    world.relay(ToGuild::Detach { session: old });
+    world.attach(old, ANA, Status::Online);
+    world.guild.handle_relay_lost(P0);
+    world.sent.clear();
+    transfer(&mut world, old, new, ANA, Status::Online);
+    assert!(!is_transferred(&mut world, P1), "its relay has lost messages");
+    assert!(world.guild.is_idle() || world.sent.iter().all(|(to, _)| *to != P0));
 }

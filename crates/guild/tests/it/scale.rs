@@ -156,6 +156,7 @@ impl Lab {
     fn attach(&mut self, partition: u16, n: u64, members: MembersWanted) {
         self.relay(ToGuild::Attach {
             is_restored: false,
+            previous: None,
             session: session(partition, n as u32),
             session_id: "s".into(),
             user_id: member(n),

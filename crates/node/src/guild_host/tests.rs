@@ -230,6 +230,7 @@ async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
     // Two messages: the member is online, and the session's view.
     let attach = ToGuild::Attach {
         is_restored: false,
+        previous: None,
         session,
         session_id: "s".into(),
         user_id: OWNER,
@@ -319,6 +320,7 @@ async fn a_relay_that_begins_again_has_no_sessions_and_a_stream_from_one() {
     let session = SessionKey { relay, slot: 1, generation: 1 };
     let attach = ToGuild::Attach {
         is_restored: false,
+        previous: None,
         session,
         session_id: "a".into(),
         user_id: OWNER,

@@ -36,6 +36,8 @@ mod subscriptions;
 mod takeover;
 mod tap;
 mod threads;
+mod transfer_runs;
+mod transfers;
 mod traps;
 mod trial;
 mod visibility;

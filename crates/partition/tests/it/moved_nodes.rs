@@ -1,4 +1,5 @@
-//! RESUME at another node: the session moves there. Nothing lost in silence, nothing twice, one node at a time has it.
+//! RESUME at another node, of which one has an earlier release: the session moves there. Nothing lost in silence,
+//! nothing twice, one node at a time has it.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
@@ -7,7 +8,8 @@ use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, TestCluster, Te
 use serde_json::json;
 
 fn nodes(count: u16) -> TestCluster {
-    world_of(TestClusterConfig { partitions_count: count, are_nodes: true, ..TestClusterConfig::default() })
+    let config = TestClusterConfig { partitions_count: count, are_nodes: true, ..TestClusterConfig::default() };
+    world_of(TestClusterConfig { transfers: false, ..config })
 }
 
 /// A bot of node 0 whose connection was lost.

@@ -117,6 +117,9 @@ impl Recipients for Post {
         assert!(self.create.voice.keys().all(listed), "no id without its user");
         Some(Subscriber { slot: session.slot, mask: SubscriptionMask::user(self.mask) })
     }
+    fn transferred(&mut self, _session: SessionKey, _guild_id: GuildId) -> bool {
+        true
+    }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, slot: u32, _guild_id: GuildId) {
         self.lost.push(slot);

@@ -99,7 +99,7 @@ impl World {
         self.next_slot += 1;
         self.post.mask = mask;
         let member = Arc::new(self.members[&user_id].clone());
-        let view = GuildView { member, member_count: 6, members: None, version: 1 };
+        let view = GuildView { member, member_count: 6, members: None, version: 1, is_transferred: false };
         let session = SessionKey { relay: RELAY, slot, generation: 0 };
         self.say(RelayMessage::Attached { session, view: Some(Box::new(view)) });
 

@@ -54,6 +54,9 @@ impl Recipients for Buffers {
         };
         view.map(|_| Subscriber { slot: session.slot, mask: SubscriptionMask::user(user) })
     }
+    fn transferred(&mut self, _session: SessionKey, _guild_id: GuildId) -> bool {
+        true
+    }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, _slot: u32, _guild_id: GuildId) {}
     fn reset(&mut self, _slot: u32, _guild_id: GuildId) {}
@@ -93,7 +96,7 @@ impl Guild {
         guild.say(RelayMessage::Snapshot { replica: GuildReplica::new(club_structure(true)), reset: false });
         for slot in [LOOKING, PASSIVE] {
             let member = Arc::new(member(ANA.get(), &[ROLE]));
-            let view = GuildView { member, member_count: 2, members: None, version: 1 };
+            let view = GuildView { member, member_count: 2, members: None, version: 1, is_transferred: false };
             let session = SessionKey { relay: RELAY, slot, generation: 0 };
             guild.say(RelayMessage::Attached { session, view: Some(Box::new(view)) });
         }

@@ -37,6 +37,10 @@ impl Recipients for Notes {
         let without = if session.slot < 1_000 { 0 } else { Intents::GUILD_PRESENCES.0 };
         view.map(|_| Subscriber { slot: session.slot, mask: SubscriptionMask::bot(Intents(Intents::ALL.0 & !without)) })
     }
+    fn transferred(&mut self, session: SessionKey, _guild_id: GuildId) -> bool {
+        self.0.push(format!("transferred {}", session.slot));
+        true
+    }
     fn unavailable(&mut self, session: SessionKey, _guild_id: GuildId) {
         self.0.push(format!("unavailable {}", session.slot));
     }
@@ -74,7 +78,7 @@ fn key(slot: u32) -> SessionKey {
 }
 
 fn view(member: Member) -> GuildView {
-    GuildView { member: Arc::new(member), member_count: 3, members: None, version: 1 }
+    GuildView { member: Arc::new(member), member_count: 3, members: None, version: 1, is_transferred: false }
 }
 
 fn published(rule: AudienceRule, replica_update: ReplicaUpdate) -> RelayMessage {

@@ -123,6 +123,7 @@ impl Checker {
             }
             RelayMessage::List(_) | RelayMessage::Canary(_) => {}
             RelayMessage::Unavailable { .. } => return fault("the guild is there"),
+            RelayMessage::Transferred { .. } => return fault("a session is transferred without other nodes"),
         }
         Ok(())
     }

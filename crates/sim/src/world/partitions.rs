@@ -278,7 +278,9 @@ impl World {
                     self.sides[side].to_guild.push_back(message);
                 }
                 Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
-                Output::FetchSession { .. } => return fault("a session is fetched without other nodes"),
+                Output::FetchSession { .. } | Output::FetchRest { .. } => {
+                    return fault("a session is fetched without other nodes");
+                }
                 Output::FetchMessages { .. } => return fault("messages are fetched without a request"),
                 Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
             }

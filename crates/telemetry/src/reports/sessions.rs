@@ -76,6 +76,8 @@ impl Reports {
             membership: match guild.membership {
                 Membership::Entering => "entering",
                 Membership::Inside => "inside",
+                Membership::Transferred => "transferred",
+                Membership::Lost => "lost",
             }
             .to_owned(),
         });

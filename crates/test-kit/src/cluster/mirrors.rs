@@ -30,6 +30,10 @@ pub enum MoveFault {
     None,
     /// A session that moves loses the last message of its replay buffer.
     LosesLast,
+    /// A session that moves has the last message of its replay buffer twice.
+    DoublesLast,
+    /// A node does not wait for the messages of guilds that have transferred a session.
+    HurriesTransfer,
     /// The node with the mirror acknowledges what a session has done, and forgets it.
     StaleMirror,
 }
@@ -43,6 +47,20 @@ pub(super) fn lose_last(over: &mut HandOver) {
         let lost = places.iter().rposition(is_message).or(places.len().checked_sub(1));
         if let Some(at) = lost {
             places.remove(at);
+        }
+        session.entries.clear();
+        places.into_iter().for_each(|place| session.push(place));
+    }
+}
+
+/// Doubles the last message of each session's replay buffer; without one, its last dispatch.
+pub(super) fn double_last(over: &mut HandOver) {
+    for session in &mut over.sessions {
+        let mut places: Vec<Option<u32>> = session.places().collect();
+        let is_message =
+            |place: &Option<u32>| place.is_some_and(|place| over.dispatches[place as usize].name == "MESSAGE_CREATE");
+        if let Some(at) = places.iter().rposition(is_message) {
+            places.insert(at, places[at]);
         }
         session.entries.clear();
         places.into_iter().for_each(|place| session.push(place));

@@ -225,6 +225,7 @@ pub fn session(partition: u16, slot: u32) -> SessionKey {
 pub fn attach(session: SessionKey, user_id: UserId) -> ToGuild {
     ToGuild::Attach {
         is_restored: false,
+        previous: None,
         session,
         session_id: format!("session-{}", session.slot).into(),
         user_id,
