@@ -17,7 +17,7 @@ use guildhall_http_kit::{Peer, RequestNote, peer_from};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
     AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers,
-    SessionAnswer, SessionClaim, SystemClock, Upstream,
+    SessionAnswer, SessionClaim, SystemClock, TransferEnd, Upstream,
 };
 use guildhall_node::{Node, RelaySink, SettingsKind};
 use guildhall_partition::{AuthPurpose, OwnData};
@@ -144,6 +144,11 @@ impl Upstream for NodeUpstream {
     fn fetch_session(&self, claim: SessionClaim, answer: SessionAnswer) {
         let Some(moves) = self.moves.clone() else { return };
         self.runtime.spawn(async move { answer.send(moves.fetch(claim).await) });
+    }
+
+    fn fetch_rest(&self, end: TransferEnd, answer: SessionAnswer) {
+        let Some(moves) = self.moves.clone() else { return };
+        self.runtime.spawn(async move { answer.send(moves.fetch_rest(end).await) });
     }
 
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {

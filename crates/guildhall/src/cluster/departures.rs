@@ -247,6 +247,7 @@ impl Departures {
                 }
             }
         }
+        self.await_transfers(deadline).await;
         let kept: usize = back.iter().map(|over| over.sessions.len()).sum();
         self.membership.count_moved_sessions(|moved| {
             moved.away += taken as u64;
@@ -276,6 +277,22 @@ impl Departures {
                 last_return = std::time::Instant::now();
             }
             last_count = count;
+        }
+    }
+
+    /// Waits for sessions that other nodes are fetching.
+    async fn await_transfers(&self, deadline: std::time::Instant) {
+        let departing = async || {
+            for partition in 0..self.partitions.count() as u16 {
+                let count = self.partitions.look(PartitionId(partition), |_, partition| partition.departing_count());
+                if count.await.is_ok_and(|count| count > 0) {
+                    return true;
+                }
+            }
+            false
+        };
+        while departing().await && std::time::Instant::now() < deadline {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

@@ -6,12 +6,14 @@
 //!             answer was lost, gets the same parts. G2 what no node has read whole after `KEPT_MS_MAX` is dropped: its
 //!             client identifies again. (tests `guildhall/tests/it/session_moves.rs`)
 //!             G3 a claim waits while the node that has the session, or sends it elsewhere, answers that it has not
-//!             finished. (test `g3_*`)
+//!             finished. (test `g3_*`) G4 a session that its guilds transfer is released when they have done so;
+//!             until then other claims to it wait, at both nodes.
 //! Limits      `SILENCE_MS_MAX` without a sign of the session and `FETCH_MS_MAX` for a fetch, `FETCHES_MAX` at a time;
-//!             `SESSION_BYTES_MAX` of bodies of a session; `KEPT_BYTES_MAX` of released sessions. Past them the
+//!             `LATE_AFTER` for the messages of guilds that have transferred a session, past which it sees an outage of
+//!             them; `SESSION_BYTES_MAX` of bodies of a session; `KEPT_BYTES_MAX` of released sessions. Past them the
 //!             RESUME gets op 9; past the last two the session stays where it is.
 //! Not here    what moves with a session: `guildhall_partition::HandOver`.
-//! Spec        docs/cluster.md, ADR 43.
+//! Spec        docs/cluster.md, ADR 43, ADR 49.
 
 use super::{
     claims::{Claims, OnTheWay, Sought},
@@ -19,7 +21,7 @@ use super::{
 };
 use guildhall_cluster::{NodeNumber, NodeRecord, NodeState};
 use guildhall_model::{GuildId, shard_of};
-use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock};
+use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock, TransferEnd};
 use guildhall_node::{Membership, Node, PeerQuestion};
 use guildhall_session::{MembershipSnapshot, SessionSnapshot, session_partition};
 use guildhall_stdx::{Fault as _, Instant};
@@ -53,6 +55,9 @@ const MIRROR_MS_MAX: u64 = 1_500;
 const MIRROR_AGAIN_MS: u64 = 100;
 /// For this time after a question without an answer no RESUME sends the node another one.
 const SUSPECT_MS: u64 = 300;
+/// Longest wait for the messages of guilds that have transferred a session, and how often a node looks for them.
+const LATE_AFTER: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A released session is kept for this time after the last question about it.
 const KEPT_MS_MAX: u64 = 2 * SILENCE_MS_MAX;
 
@@ -69,6 +74,10 @@ struct FetchQuestion {
     /// The claiming node knows `FetchAnswer::Working`.
     #[serde(default)]
     waits: bool,
+    /// The claiming node takes sessions whose guilds transfer them: the answer is the session without its dispatches,
+    /// which it requests by `RestQuestion`.
+    #[serde(default)]
+    transfers: bool,
 }
 
 impl PeerQuestion for FetchQuestion {
@@ -91,6 +100,20 @@ struct MirrorQuestion {
 
 impl PeerQuestion for MirrorQuestion {
     const KIND: &'static str = "fetch_mirror";
+    type Answer = FetchAnswer;
+}
+
+/// To the node with a session that its guilds have transferred.
+#[derive(Clone, Serialize, Deserialize)]
+struct RestQuestion {
+    /// Random: names this request.
+    ticket: u64,
+    end: TransferEnd,
+    part: usize,
+}
+
+impl PeerQuestion for RestQuestion {
+    const KIND: &'static str = "fetch_rest";
     type Answer = FetchAnswer;
 }
 
@@ -127,6 +150,7 @@ pub struct SessionMoves {
     suspects: Mutex<BTreeMap<NodeNumber, std::time::Instant>>,
     released: Mutex<BTreeMap<u64, Released>>,
     claims: Claims<FetchAnswer>,
+    rests: Claims<FetchAnswer>,
     /// Sessions that this node is sending to others as it leaves.
     on_the_way: OnTheWay,
     fetches: Semaphore,
@@ -150,6 +174,7 @@ impl SessionMoves {
             suspects: Mutex::default(),
             released: Mutex::default(),
             claims: Claims::new(WORKING_AFTER),
+            rests: Claims::new(WORKING_AFTER),
             on_the_way,
             fetches: Semaphore::new(FETCHES_MAX),
         });
@@ -161,6 +186,11 @@ impl SessionMoves {
                 // A session here may have been given away; the claim is repeated.
                 if moves.mirrors.is_settled() { moves.answer(question).await } else { None }
             }
+        });
+        let of = Arc::downgrade(&moves);
+        moves.membership.on_question(move |question: RestQuestion| {
+            let moves = of.upgrade();
+            async move { Some(moves?.answer_rest(question).await) }
         });
         let of = Arc::downgrade(&moves);
         moves.membership.on_question(move |question: MirrorQuestion| {
@@ -187,16 +217,21 @@ impl SessionMoves {
 
     /// None: the claim is to be repeated.
     async fn answer(self: &Arc<Self>, question: FetchQuestion) -> Option<FetchAnswer> {
-        let FetchQuestion { ticket, claim, part, uses_mirrors, waits } = question;
+        let FetchQuestion { ticket, claim, part, uses_mirrors, waits, transfers } = question;
         if part > 0 {
             return Some(self.part(ticket, part).unwrap_or(FetchAnswer::Unknown));
         }
         let moves = self.clone();
-        let release = async move { moves.release(ticket, (claim, uses_mirrors, waits)).await };
+        let release = async move { moves.release(ticket, claim, (uses_mirrors, waits, transfers)).await };
         self.claims.answer((ticket, Sought::Session), release).await.or(waits.then_some(FetchAnswer::Working))
     }
 
-    async fn release(&self, ticket: u64, (claim, uses_mirrors, waits): (SessionClaim, bool, bool)) -> FetchAnswer {
+    async fn release(
+        &self,
+        ticket: u64,
+        claim: SessionClaim,
+        (uses_mirrors, waits, transfers): (bool, bool, bool),
+    ) -> FetchAnswer {
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
@@ -204,19 +239,66 @@ impl SessionMoves {
             return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
         }
         let session_id = claim.session_id.clone();
-        let result = self.partitions.release_session(claim, SESSION_BYTES_MAX).await;
+        let result = match transfers {
+            true => self.partitions.begin_transfer(claim, ticket, SESSION_BYTES_MAX).await,
+            false => self.partitions.release_session(claim, SESSION_BYTES_MAX).await,
+        };
         match result.unwrap_or(Err(ResumeFault::Unknown)) {
+            Ok(over) if transfers => self.keep(ticket, &over),
             Ok(over) => {
                 self.membership.count_moved_sessions(|moved| moved.away += 1);
                 self.keep(ticket, &over)
             }
-            Err(ResumeFault::Unknown) if waits && self.on_the_way.has(&session_id) => FetchAnswer::Working,
+            Err(ResumeFault::Unknown) if waits && self.is_moving(&session_id).await => FetchAnswer::Working,
             Err(ResumeFault::Unknown) if uses_mirrors => {
                 self.mirrors.seq_here(&session_id).await.map_or(FetchAnswer::Unknown, FetchAnswer::Mirror)
             }
             Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
             Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
         }
+    }
+
+    async fn answer_rest(self: &Arc<Self>, RestQuestion { ticket, end, part }: RestQuestion) -> FetchAnswer {
+        if part > 0 {
+            return self.part(ticket, part).unwrap_or(FetchAnswer::Unknown);
+        }
+        let moves = self.clone();
+        let release = async move { moves.release_rest(ticket, end).await };
+        self.rests.answer((ticket, Sought::Session), release).await.unwrap_or(FetchAnswer::Working)
+    }
+
+    async fn release_rest(&self, ticket: u64, end: TransferEnd) -> FetchAnswer {
+        if let Some(answer) = self.part(ticket, 0) {
+            return answer;
+        }
+        let begun = std::time::Instant::now();
+        let result = loop {
+            let is_late = begun.elapsed() >= LATE_AFTER;
+            match self.partitions.end_transfer(end.clone(), is_late, SESSION_BYTES_MAX).await {
+                Ok(Ok(None)) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(Ok(Some(over))) => break Ok(over),
+                Ok(Err(fault)) => break Err(fault),
+                Err(_) => break Err(ResumeFault::Unknown),
+            }
+        };
+        match result {
+            Ok(over) => {
+                self.membership.count_moved_sessions(|moved| moved.away += 1);
+                self.keep(ticket, &over)
+            }
+            Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
+            Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
+        }
+    }
+
+    /// Whether the session goes from here to another node, or comes here, and has not arrived (G4).
+    async fn is_moving(&self, session_id: &str) -> bool {
+        if self.on_the_way.has(session_id) {
+            return true;
+        }
+        let Some(home) = self.partitions.home_of(session_id) else { return false };
+        let session_id = session_id.to_owned();
+        self.partitions.look(home, move |_, partition| partition.is_moving_session(&session_id)).await.unwrap_or(false)
     }
 
     /// None: the claim is to be repeated.
@@ -285,6 +367,8 @@ impl SessionMoves {
         let fetched = tokio::time::timeout(limit, self.fetch_untimed(claim)).await.unwrap_or(Err(ResumeFault::Move));
         match &fetched {
             Ok(over) if over.mirrored.is_some() => self.membership.count_mirrors(|figures| figures.resumed += 1),
+            // `fetch_rest` counts it.
+            Ok(over) if over.transfer.is_some() => {}
             Ok(_) => self.membership.count_moved_sessions(|moved| moved.here += 1),
             Err(ResumeFault::Unknown) => {}
             Err(_) => self.membership.count_moved_sessions(|moved| moved.failed += 1),
@@ -292,9 +376,37 @@ impl SessionMoves {
         fetched
     }
 
+    /// Fetches the rest of a session that its guilds have transferred here.
+    ///
+    /// # Errors
+    /// Why it did not come.
+    pub async fn fetch_rest(&self, end: TransferEnd) -> Result<HandOver, ResumeFault> {
+        let limit = Duration::from_millis(FETCH_MS_MAX);
+        let rest = tokio::time::timeout(limit, self.fetch_rest_untimed(end)).await.unwrap_or(Err(ResumeFault::Move));
+        self.membership.count_moved_sessions(|moved| match &rest {
+            Ok(_) => moved.here += 1,
+            Err(_) => moved.failed += 1,
+        });
+        rest
+    }
+
+    async fn fetch_rest_untimed(&self, end: TransferEnd) -> Result<HandOver, ResumeFault> {
+        let node = NodeNumber(end.node);
+        let question = RestQuestion { ticket: self.membership.random_number(), end, part: 0 };
+        loop {
+            match claimed_of(node, self.ask(node, &question).await?)? {
+                Claimed::Session(place) => {
+                    return self.read(place, |part| RestQuestion { part, ..question.clone() }).await;
+                }
+                Claimed::Working => tokio::time::sleep(Duration::from_millis(AGAIN_MS)).await,
+                Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Move),
+            }
+        }
+    }
+
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let (ticket, uses_mirrors) = (self.membership.random_number(), self.mirrors.is_on());
-        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true };
+        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true, transfers: true };
         let (silence_max, pause) = match uses_mirrors {
             true => (SILENCE_MS_MAX.max(self.membership.lease_ms() + MIRROR_MS_MAX), MIRROR_AGAIN_MS),
             false => (SILENCE_MS_MAX, AGAIN_MS),
@@ -309,7 +421,7 @@ impl SessionMoves {
             let may_be_under_way = self.membership.members().iter().any(is_leaving);
             let mut is_working = false;
             match self.find(&question).await {
-                Ok(Found::Session(place)) => return self.read(&question, place).await,
+                Ok(Found::Session(place)) => return self.read(place, part_of(&question)).await,
                 Ok(Found::Working) => is_working = true,
                 Ok(Found::Mirrors(places)) => match self.claim_mirror(&question, places).await {
                     Ok(Some(over)) => return Ok(over),
@@ -331,10 +443,14 @@ impl SessionMoves {
     }
 
     /// Reads the rest of a session that a node has released.
-    async fn read(&self, question: &FetchQuestion, place: Place) -> Result<HandOver, ResumeFault> {
+    async fn read<Q: PeerQuestion<Answer = FetchAnswer>>(
+        &self,
+        place: Place,
+        question: impl Fn(usize) -> Q,
+    ) -> Result<HandOver, ResumeFault> {
         let Place { node, first: mut text, parts_count } = place;
         for part in 1..parts_count {
-            match self.ask(node, &FetchQuestion { part, ..question.clone() }).await? {
+            match self.ask(node, &question(part)).await? {
                 FetchAnswer::Part { text: next, .. } => text.push_str(&next),
                 FetchAnswer::Unknown | FetchAnswer::Working | FetchAnswer::Mirror(_) | FetchAnswer::Refused(_) => {
                     return Err(ResumeFault::Move);
@@ -375,7 +491,7 @@ impl SessionMoves {
                 // The answer of a node that does not answer may be lost: it has given the session away.
                 let answer = self.ask_mirror(newest, &taken).await.ok_or(ResumeFault::Move)?;
                 match claimed_of(newest, answer)? {
-                    Claimed::Session(place) => self.read(question, place).await?,
+                    Claimed::Session(place) => self.read(place, part_of(question)).await?,
                     Claimed::Working => return Ok(None),
                     Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Unknown),
                 }
@@ -484,7 +600,11 @@ impl SessionMoves {
     }
 
     /// Repeats a question until it is answered (G1). The caller bounds the time.
-    async fn ask(&self, number: NodeNumber, question: &FetchQuestion) -> Result<FetchAnswer, ResumeFault> {
+    async fn ask<Q: PeerQuestion<Answer = FetchAnswer>>(
+        &self,
+        number: NodeNumber,
+        question: &Q,
+    ) -> Result<FetchAnswer, ResumeFault> {
         let deadline = std::time::Instant::now() + Duration::from_millis(SILENCE_MS_MAX);
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         ask_until(&self.membership, (number, question), patience, deadline).await.ok_or(ResumeFault::Move)
@@ -527,6 +647,11 @@ enum Found {
     Working,
     /// No node has the session, and these have mirrors, each with its seq.
     Mirrors(Vec<(NodeNumber, u64)>),
+}
+
+/// The question for a part of the session.
+fn part_of(question: &FetchQuestion) -> impl Fn(usize) -> FetchQuestion {
+    move |part| FetchQuestion { part, ..question.clone() }
 }
 
 fn claimed_of(node: NodeNumber, answer: FetchAnswer) -> Result<Claimed, ResumeFault> {

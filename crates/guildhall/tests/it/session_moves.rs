@@ -10,14 +10,18 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     io::ErrorKind,
-    net::{Shutdown, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     time::Duration,
 };
 
 /// Posts a message, and returns its content.
 fn say(node: &Node, token: &str, content: &str) -> String {
+    say_at(node.addr, token, content)
+}
+
+fn say_at(addr: SocketAddr, token: &str, content: &str) -> String {
     let path = format!("/api/v10/channels/{CHANNEL}/messages");
-    let answer = Http::new(node.addr, token).request("POST", &path, Some(&json!({"content": content}))).unwrap();
+    let answer = Http::new(addr, token).request("POST", &path, Some(&json!({"content": content}))).unwrap();
     assert_eq!(answer.status, 200, "{answer:?}");
     content.to_owned()
 }
@@ -110,6 +114,45 @@ fn g1_a_session_resumes_at_any_node_with_missed_events() {
 }
 
 #[test]
+fn x1_a_client_that_moves_between_nodes_gets_each_message_once_and_sees_no_outage() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let others_token = first.backend().token(ANA);
+    let (mut ws, token, (session_id, _)) = bobs_session(&second);
+    let mut expected = Vec::new();
+    let mut received = Vec::new();
+    for round in 0..6 {
+        let (from, to) = if round % 2 == 0 { (&second, &first) } else { (&first, &second) };
+        expected.push(say(from, &others_token, &format!("{round} before")));
+        if round % 3 > 0 {
+            ws.stream.shutdown(Shutdown::Both).unwrap();
+        }
+        let seq = ws.last_seq;
+        std::thread::scope(|scope| {
+            // While the session moves.
+            let (addr, others_token) = (from.addr, &others_token);
+            let saying = scope
+                .spawn(move || (0..5).map(|n| say_at(addr, others_token, &format!("{round} {n}"))).collect::<Vec<_>>());
+            ws = resume(to, &token, (&session_id, seq));
+            received.extend(replay(&mut ws, seq));
+            expected.extend(saying.join().unwrap());
+        });
+        expected.push(say(to, &others_token, &format!("{round} after")));
+        let last = expected.last().unwrap().clone();
+        ws.until("the last message", |got| {
+            let Got::Payload(payload) = &got else { return Err(got) };
+            let name = payload["t"].as_str().unwrap_or_default();
+            let content = text(&payload["d"]["content"]);
+            received.push(if name == "MESSAGE_CREATE" { content.clone() } else { name.to_owned() });
+            if content == last { Ok(()) } else { Err(got) }
+        });
+    }
+    let outages: Vec<_> = received.iter().filter(|name| name.starts_with("GUILD_")).collect();
+    assert!(outages.is_empty(), "{received:?}");
+    assert_eq!(messages(received.clone()).into_iter().filter(|name| name != "RESUMED").collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn g1_of_two_nodes_one_gets_the_session() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);
@@ -190,7 +233,8 @@ fn p3_clients_that_come_back_at_once_fetch_their_sessions_from_a_node_that_stops
         (resume(&first, &token, (&session_id, seq)), seq)
     });
     for (mut ws, seq) in clients.collect::<Vec<_>>() {
-        replay(&mut ws, seq);
+        let names = replay(&mut ws, seq);
+        assert!(!names.iter().any(|name| name.starts_with("GUILD_")), "no guild was unavailable: {names:?}");
     }
     let left = wait_for_line(&second.log, "clients have disconnected");
     assert_eq!(left["followed"], true, "the first node has counted what it accepts: {left}");
