@@ -1,6 +1,6 @@
 //! HTTP: the sockets of clients until they are WebSockets.
 //!
-//! Doors       `serve` per listener; a `Desk` decides what each request gets.
+//! Doors       `serve` per listener; a `RequestHandler` decides what each request gets.
 //! Limits      `HEAD_WAIT` for a request, `BODY_BYTES_MAX`, `SOCKETS_MAX` at a time.
 
 use bytes::Bytes;
@@ -26,7 +26,7 @@ const SOCKETS_MAX: usize = 16_384;
 
 /// The parts of a request on which a decision depends.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     pub method: String,
     pub path: String,
     /// Behind the question mark.
@@ -40,8 +40,8 @@ pub(crate) struct Asked {
 
 /// Decision about a request.
 #[derive(Debug)]
-pub(crate) enum Given {
-    /// The upgrade; `Desk::opened` gets the socket.
+pub(crate) enum Decision {
+    /// The upgrade; `RequestHandler::opened` gets the socket.
     Upgrade,
     Answer {
         status: u16,
@@ -51,14 +51,14 @@ pub(crate) enum Given {
 }
 
 /// Decides about requests.
-pub(crate) trait Desk: Send + Sync + 'static {
-    fn decide(&self, asked: &Asked) -> Given;
+pub(crate) trait RequestHandler: Send + Sync + 'static {
+    fn decide(&self, request: &ClientRequest) -> Decision;
     /// A socket after its upgrade. `early` has arrived behind the request.
-    fn opened(self: Arc<Self>, asked: Asked, stream: TcpStream, early: Vec<u8>);
+    fn opened(self: Arc<Self>, request: ClientRequest, stream: TcpStream, early: Vec<u8>);
 }
 
 /// Serves a listener until its task is aborted.
-pub(crate) async fn serve(listener: TcpListener, number: usize, desk: Arc<impl Desk>) {
+pub(crate) async fn serve(listener: TcpListener, number: usize, handler: Arc<impl RequestHandler>) {
     let places = Arc::new(Semaphore::new(SOCKETS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -67,68 +67,72 @@ pub(crate) async fn serve(listener: TcpListener, number: usize, desk: Arc<impl D
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let desk = desk.clone();
+        let handler = handler.clone();
         tokio::spawn(async move {
-            serve_socket(stream, number, desk).await;
+            serve_socket(stream, number, handler).await;
             drop(place);
         });
     }
 }
 
-async fn serve_socket(stream: TcpStream, number: usize, desk: Arc<impl Desk>) {
+async fn serve_socket(stream: TcpStream, number: usize, handler: Arc<impl RequestHandler>) {
     // Pieces that are written one by one leave one by one.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| handle(request, number, desk.clone()));
+    let service = service_fn(|incoming| handle(incoming, number, handler.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT).max_buf_size(64 << 10);
     let _ = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
 }
 
 async fn handle(
-    mut request: Request<Incoming>,
+    mut incoming: Request<Incoming>,
     listener: usize,
-    desk: Arc<impl Desk>,
+    handler: Arc<impl RequestHandler>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let text = |headers: &HeaderMap, name: HeaderName| Some(headers.get(name)?.to_str().ok()?.to_owned());
     let wants = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("websocket"));
-    let is_upgrade = request.headers().get_all(header::UPGRADE).iter().any(wants);
-    let mut asked = Asked {
-        method: request.method().to_string(),
-        path: request.uri().path().to_owned(),
-        query: request.uri().query().unwrap_or_default().to_owned(),
-        user_agent: text(request.headers(), header::USER_AGENT),
+    let is_upgrade = incoming.headers().get_all(header::UPGRADE).iter().any(wants);
+    let mut request = ClientRequest {
+        method: incoming.method().to_string(),
+        path: incoming.uri().path().to_owned(),
+        query: incoming.uri().query().unwrap_or_default().to_owned(),
+        user_agent: text(incoming.headers(), header::USER_AGENT),
         is_upgrade,
         listener,
         body: Bytes::new(),
     };
     if !is_upgrade {
-        match Limited::new(request.body_mut(), BODY_BYTES_MAX).collect().await {
-            Ok(body) => asked.body = body.to_bytes(),
+        match Limited::new(incoming.body_mut(), BODY_BYTES_MAX).collect().await {
+            Ok(body) => request.body = body.to_bytes(),
             Err(_) => return Ok(plain(413, "the body is too large, or was cut\n")),
         }
     }
-    match desk.decide(&asked) {
-        Given::Answer { status, headers, body } => Ok(answer(status, headers, body)),
-        Given::Upgrade => Ok(upgrade(request, asked, desk)),
+    match handler.decide(&request) {
+        Decision::Answer { status, headers, body } => Ok(answer(status, headers, body)),
+        Decision::Upgrade => Ok(upgrade(incoming, request, handler)),
     }
 }
 
-fn upgrade(mut request: Request<Incoming>, asked: Asked, desk: Arc<impl Desk>) -> Response<Full<Bytes>> {
-    let http_version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
-    let mut handshake = UpgradeRequest::new(request.method().as_str(), http_version);
-    for (name, value) in request.headers() {
+fn upgrade(
+    mut incoming: Request<Incoming>,
+    request: ClientRequest,
+    handler: Arc<impl RequestHandler>,
+) -> Response<Full<Bytes>> {
+    let http_version = if incoming.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
+    let mut handshake = UpgradeRequest::new(incoming.method().as_str(), http_version);
+    for (name, value) in incoming.headers() {
         handshake.handle_header(name.as_str(), value.as_bytes());
     }
     let accept = match handshake.accept() {
         Ok(accept) => accept,
         Err(error) => return plain(error.http_status(), &format!("{error}\n")),
     };
-    let upgrade = hyper::upgrade::on(&mut request);
+    let upgrade = hyper::upgrade::on(&mut incoming);
     tokio::spawn(async move {
         if let Ok(upgraded) = upgrade.await
             && let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>()
         {
-            desk.opened(asked, parts.io.into_inner(), parts.read_buf.to_vec());
+            handler.opened(request, parts.io.into_inner(), parts.read_buf.to_vec());
         }
     });
     Response::builder()

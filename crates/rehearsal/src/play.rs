@@ -16,7 +16,7 @@ use crate::{
     scenario::{
         Close, Connect, Cut, Expect, ExpectEnd, Listener, Refuse, Scenario, Seq, SessionFate, StaysAway, Step, Welcome,
     },
-    stage::{Arrival, Request, Stage},
+    stage::{Arrival, Exchange, Stage},
     verdict::{ClientInfo, MOMENTS_MAX, Moment, Outcome, StepPlace, Verdict},
 };
 use guildhall_codec::{DispatchFrame, Encoding, Framing, Inbound, encode_etf};
@@ -107,7 +107,7 @@ enum Event {
     /// The client ended the connection: its close code, and words.
     Ended(Option<u16>, String),
     Arrived(Arrival),
-    Requested(Request),
+    Requested(Exchange),
 }
 
 struct Play<'a> {
@@ -529,23 +529,23 @@ impl<'a> Play<'a> {
         Event::Ended(code, words)
     }
 
-    fn requested(&mut self, request: Request) -> Result<Event, String> {
+    fn requested(&mut self, exchange: Exchange) -> Result<Event, String> {
         self.see_client();
-        let Request { asked, status, too_early, .. } = &request;
-        self.user_agent = self.user_agent.take().or_else(|| asked.user_agent.clone());
-        let what = match asked.is_upgrade {
-            true => format!("upgrade of {}?{}: {status}", asked.path, asked.query),
-            false => format!("{} {}: {status}", asked.method, asked.path),
+        let Exchange { request, status, too_early, .. } = &exchange;
+        self.user_agent = self.user_agent.take().or_else(|| request.user_agent.clone());
+        let what = match request.is_upgrade {
+            true => format!("upgrade of {}?{}: {status}", request.path, request.query),
+            false => format!("{} {}: {status}", request.method, request.path),
         };
         self.note_moment("rest", short(&what));
         match too_early {
             Some(by) => Err(format!(
                 "the client repeated a refused request {} ms before the time that the refusal named ({} {})",
                 millis(*by),
-                asked.method,
-                short(&asked.path)
+                request.method,
+                short(&request.path)
             )),
-            None => Ok(Event::Requested(request)),
+            None => Ok(Event::Requested(exchange)),
         }
     }
 
@@ -711,11 +711,11 @@ impl<'a> Play<'a> {
     }
 
     async fn accept(&mut self, arrival: Arrival, at: Listener, hello: bool) -> Done {
-        let Arrival { asked, stream, early } = arrival;
+        let Arrival { request, stream, early } = arrival;
         let is_right = match at {
             Listener::Any => true,
-            Listener::First => asked.listener == 0,
-            Listener::Second => asked.listener == 1,
+            Listener::First => request.listener == 0,
+            Listener::Second => request.listener == 1,
         };
         if !is_right {
             let (right, wrong) = match at {
@@ -724,7 +724,7 @@ impl<'a> Play<'a> {
             };
             return Err(format!("the client connected to the {wrong}, not to the {right}"));
         }
-        let query = Query::parse(&asked.query).map_err(|words| format!("the client {words}"))?;
+        let query = Query::parse(&request.query).map_err(|words| format!("the client {words}"))?;
         if query.version.is_none() {
             self.note("the gateway's URL has no v=10".to_owned());
         }
@@ -732,7 +732,7 @@ impl<'a> Play<'a> {
         self.client = Some(ClientInfo {
             user_agent: self.user_agent.clone().map(|text| short(&text)),
             library,
-            query: short(&asked.query),
+            query: short(&request.query),
             encoding: query.encoding.name().to_owned(),
             compression: query.compression.name().to_owned(),
         });
@@ -759,21 +759,21 @@ impl<'a> Play<'a> {
         let deadline = self.deadline(self.scenario.timeout_ms);
         let refused = loop {
             match self.next(deadline).await? {
-                Some(Event::Requested(request)) if request.is_refused => break request,
+                Some(Event::Requested(exchange)) if exchange.is_refused => break exchange,
                 Some(Event::Arrived(arrival)) => self.waiting.push_back(arrival),
                 Some(_) => {}
                 None => return Err("the client sent no request that could be refused".to_owned()),
             }
         };
         let deadline = self.deadline(of.not_before_ms + of.within_ms);
-        let is_same = |request: &Request| {
-            let (a, b) = (&request.asked, &refused.asked);
+        let is_same = |exchange: &Exchange| {
+            let (a, b) = (&exchange.request, &refused.request);
             a.is_upgrade == b.is_upgrade && (a.is_upgrade || a.path == b.path)
         };
         loop {
             match self.next(deadline).await? {
-                Some(Event::Requested(request)) if is_same(&request) => {
-                    let waited = millis(request.at - refused.at);
+                Some(Event::Requested(exchange)) if is_same(&exchange) => {
+                    let waited = millis(exchange.at - refused.at);
                     self.note_moment("rest", format!("the client repeated the request after {waited} ms"));
                     return Ok(());
                 }

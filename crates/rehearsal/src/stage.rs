@@ -1,11 +1,11 @@
 //! Stage: the listeners of a rehearsal, and the requests that arrive at them.
 //!
 //! Owns        the refusal that is due, and the time before which a refused request may not come again.
-//! Doors       `Stage::open`; the play receives `Arrival`s and `Request`s.
+//! Doors       `Stage::open`; the play receives `Arrival`s and `Exchange`s.
 //! Limits      `WAITING_MAX` arrivals and requests; more are refused with 503.
 
 use crate::{
-    http::{Asked, Desk, Given, bind, serve},
+    http::{ClientRequest, Decision, RequestHandler, bind, serve},
     rest,
     scenario::{Refuse, RequestKind},
 };
@@ -22,15 +22,15 @@ const EARLY_TOLERANCE: Duration = Duration::from_millis(30);
 
 /// An upgraded connection.
 pub(crate) struct Arrival {
-    pub asked: Asked,
+    pub request: ClientRequest,
     pub stream: TcpStream,
     pub early: Vec<u8>,
 }
 
 /// A request, and its response.
 #[derive(Debug)]
-pub(crate) struct Request {
-    pub asked: Asked,
+pub(crate) struct Exchange {
+    pub request: ClientRequest,
     pub at: Instant,
     pub status: u16,
     /// The refusal that was due.
@@ -44,7 +44,7 @@ pub struct Stage {
     addresses: [SocketAddr; 2],
     front: Arc<Front>,
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
-    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) requests: mpsc::Receiver<Exchange>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -58,7 +58,7 @@ struct Front {
     gateway_url: String,
     state: Mutex<State>,
     arrivals: mpsc::Sender<Arrival>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Exchange>,
 }
 
 #[derive(Default)]
@@ -145,11 +145,11 @@ impl Front {
     }
 
     /// A refusal, if the request gets one, and whether it is the one that was due or came too early.
-    fn refusal(&self, asked: &Asked, now: Instant) -> Option<(Refuse, Option<Duration>)> {
+    fn refusal(&self, request: &ClientRequest, now: Instant) -> Option<(Refuse, Option<Duration>)> {
         let mut state = self.lock();
-        let path = match asked.is_upgrade {
+        let path = match request.is_upgrade {
             true => "upgrade",
-            false => &asked.path,
+            false => &request.path,
         };
         if let Some(refused) = &state.refused
             && (refused.by.global || refused.path == path)
@@ -158,8 +158,8 @@ impl Front {
             return Some((refused.by.clone(), Some(refused.not_before - now)));
         }
         let suits = |of: &mut Refuse| match of.at {
-            RequestKind::Rest => !asked.is_upgrade,
-            RequestKind::Upgrade => asked.is_upgrade,
+            RequestKind::Rest => !request.is_upgrade,
+            RequestKind::Upgrade => request.is_upgrade,
             RequestKind::First => true,
         };
         let by = state.due.take_if(suits)?;
@@ -169,31 +169,38 @@ impl Front {
     }
 }
 
-impl Desk for Front {
-    fn decide(&self, asked: &Asked) -> Given {
+impl RequestHandler for Front {
+    fn decide(&self, request: &ClientRequest) -> Decision {
         let now = Instant::now();
-        let request =
-            |status, is_refused, too_early| Request { asked: asked.clone(), at: now, status, is_refused, too_early };
-        let (request, given) = if let Some((by, too_early)) = self.refusal(asked, now) {
+        let exchange = |status, is_refused, too_early| Exchange {
+            request: request.clone(),
+            at: now,
+            status,
+            is_refused,
+            too_early,
+        };
+        let (exchange, decision) = if let Some((by, too_early)) = self.refusal(request, now) {
             let headers = by.headers.into_iter().collect();
             let body = by.body.map(|body| body.to_string()).unwrap_or_default();
-            let given = Given::Answer { status: by.status, headers, body };
-            (request(by.status, too_early.is_none(), too_early), given)
-        } else if asked.is_upgrade {
-            (request(101, false, None), Given::Upgrade)
+            let decision = Decision::Answer { status: by.status, headers, body };
+            (exchange(by.status, too_early.is_none(), too_early), decision)
+        } else if request.is_upgrade {
+            (exchange(101, false, None), Decision::Upgrade)
         } else {
-            let (status, body) = rest::answer(&asked.method, &asked.path, &asked.body, &self.gateway_url);
+            let (status, body) = rest::answer(&request.method, &request.path, &request.body, &self.gateway_url);
             let body = body.map(|body| body.to_string()).unwrap_or_default();
-            (request(status, false, None), Given::Answer { status, headers: Vec::new(), body })
+            (exchange(status, false, None), Decision::Answer { status, headers: Vec::new(), body })
         };
-        match self.requests.try_send(request) {
-            Ok(()) => given,
-            Err(_) => Given::Answer { status: 503, headers: Vec::new(), body: "\"too many requests wait\"".to_owned() },
+        match self.requests.try_send(exchange) {
+            Ok(()) => decision,
+            Err(_) => {
+                Decision::Answer { status: 503, headers: Vec::new(), body: "\"too many requests wait\"".to_owned() }
+            }
         }
     }
 
-    fn opened(self: Arc<Self>, asked: Asked, stream: TcpStream, early: Vec<u8>) {
+    fn opened(self: Arc<Self>, request: ClientRequest, stream: TcpStream, early: Vec<u8>) {
         // A full queue drops the connection.
-        let _ = self.arrivals.try_send(Arrival { asked, stream, early });
+        let _ = self.arrivals.try_send(Arrival { request, stream, early });
     }
 }

@@ -1,7 +1,11 @@
 //! TLS on the node's own port: REST and the gateway, whole streams of what is large and small, and a certificate that
 //! is replaced while the node runs.
 
-use crate::support::{self, Demo, Process, Wait, exchange, guildhall, run, run_to_end, stderr, wait_for};
+use crate::{
+    support::{self, Demo, Process, Wait, exchange, guildhall, run, run_to_end, stderr, wait_for},
+    ws::{Got, PLAIN, Ws},
+};
+use guildhall_rehearsal::CaptureReader;
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -11,10 +15,10 @@ use rustls::{
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{Read, Write},
+    io::{BufRead as _, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::Arc,
     thread,
     time::Duration,
@@ -299,7 +303,7 @@ fn the_command_line_speaks_tls_to_its_own_node() {
         assert!(done.status.success(), "{host}: {}", stderr(&done));
         assert!(String::from_utf8_lossy(&done.stdout).contains("\"reached\""), "{done:?}");
     }
-    let refused = |done: &std::process::Output, expected: &str| {
+    let refused = |done: &Output, expected: &str| {
         assert_eq!(done.status.code(), Some(1));
         assert!(stderr(done).contains(expected), "{expected}: {}", stderr(done));
     };
@@ -310,6 +314,82 @@ fn the_command_line_speaks_tls_to_its_own_node() {
     refused(&publish(&url, &["--ca", "none.pem"]), "none.pem");
     refused(&publish(&format!("http://127.0.0.1:{port}"), &[]), "it speaks only TLS");
     refused(&publish(&format!("http://127.0.0.1:{port}"), &["--ca", one]), "--ca is for https://");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// One run of `guildhall capture --to wss://…`: `client` gets the proxy's address, then Ctrl + C ends the run.
+fn capture(to: &str, ca: Option<&str>, out: &Path, client: impl FnOnce(SocketAddr)) -> Output {
+    let mut command = guildhall(["capture", "--listen", "127.0.0.1:0", "--with-contents-of-users", "--to", to]);
+    command.arg("--out").arg(out).args(ca.iter().flat_map(|ca| ["--ca", ca]));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut head = String::new();
+    let address = loop {
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).unwrap() > 0, "the capture ended: {head}");
+        if let Some(rest) = line.strip_prefix("listening at ws://") {
+            break rest.split(',').next().unwrap().parse().unwrap();
+        }
+        head += &line;
+    };
+    client(address);
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut rest = Vec::new();
+    log.read_to_end(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Output { stderr: [head.into_bytes(), rest].concat(), ..output }
+}
+
+#[test]
+fn a_capture_by_wss_needs_a_trusted_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let Node { process, addr, manifest } = start(dir.path(), &[]);
+    let token = manifest["bot_token"].as_str().unwrap().trim_start_matches("Bot ").to_owned();
+    let (one, two) = (file("one.crt"), file("two.crt"));
+    let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
+    let url = |host: &str| format!("wss://{host}:{}", addr.port());
+
+    for host in ["localhost", "127.0.0.1"] {
+        let out = dir.path().join(host);
+        let done = capture(&url(host), Some(one), &out, |proxy| {
+            let mut client = Ws::session(proxy, &token);
+            client.expect_event("GUILD_CREATE");
+        });
+        let summary = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && summary.starts_with("1 connections, "), "{summary} {}", stderr(&done));
+        let mut reader = CaptureReader::new(fs::File::open(&out).unwrap()).unwrap();
+        let mut records = String::new();
+        while let Some(line) = reader.next_line().unwrap() {
+            records += &serde_json::to_string(&line).unwrap();
+        }
+        for recorded in ["READY", "GUILD_CREATE", token.as_str()] {
+            assert!(records.contains(recorded), "{recorded} in the file of {host}");
+        }
+    }
+
+    // Another certificate, and none but those of the system.
+    for (name, ca) in [("two", Some(two)), ("system", None)] {
+        let out = dir.path().join(name);
+        let done = capture(&url("localhost"), ca, &out, |proxy| {
+            // The proxy accepts the client before it connects to the gateway.
+            let mut client = Ws::connect(proxy, PLAIN, "").unwrap();
+            assert_eq!(client.next(), Got::End, "{name}");
+        });
+        let summary = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(summary.starts_with("0 connections, 0 chunks, "), "{name}: {summary}");
+        assert!(stderr(&done).contains("the gateway cannot be reached: "), "{name}: {}", stderr(&done));
+        assert!(stderr(&done).contains("was not trusted: it must name localhost"), "{name}: {}", stderr(&done));
+    }
+
+    let refused = |to: &str, ca: &str, expected: &str| {
+        let out = dir.path().join("none");
+        let args = ["capture", "--listen", "127.0.0.1:0", "--to", to, "--ca", ca, "--out", out.to_str().unwrap()];
+        let done = run(args);
+        assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+        assert!(stderr(&done).contains(expected) && !out.exists(), "{}", stderr(&done));
+    };
+    refused(&url("localhost"), "none.pem", "none.pem");
+    refused(&format!("ws://{addr}"), one, "--ca is for wss://");
     assert_eq!(process.terminate(), Some(0));
 }
 

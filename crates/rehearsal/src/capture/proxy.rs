@@ -4,13 +4,13 @@
 //! Limits      `NOTED_MAX` pieces wait for the writer of the file; then the connections wait.
 //! Not here    the form of the file: `record`.
 
-use super::record::{CaptureSummary, Noted, Recorder, What};
+use super::record::{CaptureSummary, LinkEvent, Noted, Recorder};
 use crate::{
-    http::{Asked, Desk, Given, bind, serve},
+    http::{ClientRequest, Decision, RequestHandler, bind, serve},
     link::Query,
 };
 use anyhow::{Context as _, Result, bail, ensure};
-use guildhall_http_client::{Stream, TlsConnector, connect, trust};
+use guildhall_http_client::{ConnectError, Stream, TlsConnector, connect, trust};
 use guildhall_ws_proto::handshake::ClientHandshake;
 use hyper::Uri;
 use serde_json::json;
@@ -112,7 +112,9 @@ impl Target {
         };
         let url: Uri = http.parse().with_context(|| format!("{to} is no URL"))?;
         ensure!(url.query().is_none(), "{to} has a query: clients write theirs behind it");
-        let tls = if to.starts_with("wss") { Some(trust(ca)?) } else { None };
+        let is_tls = to.starts_with("wss");
+        ensure!(is_tls || ca.is_none(), "--ca is for wss://: name the gateway by --to wss://…");
+        let tls = if is_tls { Some(trust(ca)?) } else { None };
         Ok(Self { url, tls })
     }
 }
@@ -125,31 +127,31 @@ struct Proxy {
     started: Instant,
 }
 
-impl Desk for Proxy {
-    fn decide(&self, asked: &Asked) -> Given {
-        if asked.is_upgrade {
-            return match Query::parse(&asked.query) {
-                Ok(_) => Given::Upgrade,
-                Err(words) => Given::Answer { status: 400, headers: Vec::new(), body: json!(words).to_string() },
+impl RequestHandler for Proxy {
+    fn decide(&self, request: &ClientRequest) -> Decision {
+        if request.is_upgrade {
+            return match Query::parse(&request.query) {
+                Ok(_) => Decision::Upgrade,
+                Err(words) => Decision::Answer { status: 400, headers: Vec::new(), body: json!(words).to_string() },
             };
         }
-        let is_gateway = asked.path.ends_with("/gateway") || asked.path.ends_with("/gateway/bot");
+        let is_gateway = request.path.ends_with("/gateway") || request.path.ends_with("/gateway/bot");
         let (status, body) = match is_gateway {
-            true => crate::rest::answer("GET", &asked.path, &[], &self.own_url),
+            true => crate::rest::answer("GET", &request.path, &[], &self.own_url),
             false => {
                 (404, Some(json!({ "message": "the proxy serves no REST: use the server's own address", "code": 0 })))
             }
         };
-        Given::Answer { status, headers: Vec::new(), body: body.unwrap_or_default().to_string() }
+        Decision::Answer { status, headers: Vec::new(), body: body.unwrap_or_default().to_string() }
     }
 
-    fn opened(self: Arc<Self>, asked: Asked, stream: TcpStream, early: Vec<u8>) {
+    fn opened(self: Arc<Self>, request: ClientRequest, stream: TcpStream, early: Vec<u8>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (noted, started, url) = (self.noted.clone(), self.started, self.target.url.clone());
         let tls = self.target.tls.clone();
         tokio::spawn(async move {
             let notes = Notes { noted, started, connection: number };
-            if let Err(error) = relay(&notes, &url, tls.as_ref(), &asked, stream, early).await {
+            if let Err(error) = relay(&notes, &url, tls.as_ref(), &request, stream, early).await {
                 eprintln!("connection {number}: {error:#}");
             }
         });
@@ -163,9 +165,9 @@ struct Notes {
 }
 
 impl Notes {
-    async fn note(&self, what: What) {
+    async fn note(&self, event: LinkEvent) {
         let at_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let _ = self.noted.send(Some(Noted { at_us, connection: self.connection, what })).await;
+        let _ = self.noted.send(Some(Noted { at_us, connection: self.connection, event })).await;
     }
 }
 
@@ -173,22 +175,22 @@ async fn relay(
     notes: &Notes,
     url: &Uri,
     tls: Option<&TlsConnector>,
-    asked: &Asked,
+    request: &ClientRequest,
     client: TcpStream,
     early: Vec<u8>,
 ) -> Result<()> {
-    let query = Query::parse(&asked.query).map_err(anyhow::Error::msg)?;
+    let query = Query::parse(&request.query).map_err(anyhow::Error::msg)?;
     let (mut gateway, first) =
-        open(url, tls, asked, notes.connection).await.context("the gateway cannot be reached")?;
-    notes.note(What::Opened(query)).await;
+        open(url, tls, request, notes.connection).await.context("the gateway cannot be reached")?;
+    notes.note(LinkEvent::Opened(query)).await;
     let (mut client_read, mut client_write) = client.into_split();
     if !early.is_empty() {
         gateway.write_all(&early).await?;
-        notes.note(What::Client(early)).await;
+        notes.note(LinkEvent::Client(early)).await;
     }
     if !first.is_empty() {
         client_write.write_all(&first).await?;
-        notes.note(What::Gateway(first)).await;
+        notes.note(LinkEvent::Gateway(first)).await;
     }
     let (mut gateway_read, mut gateway_write) = tokio::io::split(gateway);
     let down = async {
@@ -199,7 +201,7 @@ async fn relay(
                 let _ = client_write.shutdown().await;
                 return if read == 0 { "gateway" } else { "client" };
             }
-            notes.note(What::Gateway(chunk[..read].to_vec())).await;
+            notes.note(LinkEvent::Gateway(chunk[..read].to_vec())).await;
         }
     };
     let up = async {
@@ -210,14 +212,14 @@ async fn relay(
                 let _ = gateway_write.shutdown().await;
                 return if read == 0 { "client" } else { "gateway" };
             }
-            notes.note(What::Client(chunk[..read].to_vec())).await;
+            notes.note(LinkEvent::Client(chunk[..read].to_vec())).await;
         }
     };
     let by = tokio::select! {
         by = down => by,
         by = up => by,
     };
-    notes.note(What::Ended { by }).await;
+    notes.note(LinkEvent::Ended { by }).await;
     Ok(())
 }
 
@@ -225,15 +227,22 @@ async fn relay(
 async fn open(
     url: &Uri,
     tls: Option<&TlsConnector>,
-    asked: &Asked,
+    request: &ClientRequest,
     connection: u64,
 ) -> Result<(Box<dyn Stream>, Vec<u8>)> {
-    let mut gateway = connect(url, tls).await?;
+    let mut gateway = connect(url, tls).await.map_err(|error| match error {
+        ConnectError::Tls(error) => anyhow::Error::new(error).context(format!(
+            "its certificate was not trusted: it must name {} (subjectAltName), and be in the file of --ca or signed by a \
+             certificate there; without --ca, by one that this system trusts",
+            url.host().unwrap_or_default()
+        )),
+        error => error.into(),
+    })?;
     let path = match url.path() {
-        "/" | "" => &asked.path,
+        "/" | "" => &request.path,
         path => path,
     };
-    let target = format!("{path}?{}", asked.query);
+    let target = format!("{path}?{}", request.query);
     ensure!(
         target.bytes().all(|byte| byte.is_ascii_graphic()),
         "the path of the client has other characters than ASCII"

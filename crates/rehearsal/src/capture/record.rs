@@ -26,11 +26,12 @@ const OPEN_FRAMES_MAX: usize = 100_000;
 pub(crate) struct Noted {
     pub at_us: u64,
     pub connection: u64,
-    pub what: What,
+    pub event: LinkEvent,
 }
 
+/// A chunk of either direction, or the beginning or end of a connection.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum LinkEvent {
     Opened(Query),
     Gateway(Vec<u8>),
     Client(Vec<u8>),
@@ -86,10 +87,10 @@ impl<W: Write> Recorder<W> {
     }
 
     pub(crate) fn take(&mut self, noted: Noted) -> Result<()> {
-        let Noted { at_us, connection, what } = noted;
+        let Noted { at_us, connection, event } = noted;
         let line = |line| CaptureLine { at_us, connection, ..line };
-        match what {
-            What::Opened(query) => {
+        match event {
+            LinkEvent::Opened(query) => {
                 let open = Open {
                     encoding: query.encoding.name().to_owned(),
                     compression: query.compression.name().to_owned(),
@@ -98,7 +99,7 @@ impl<W: Write> Recorder<W> {
                 self.connections.insert(connection, Recorded::new(&query)?);
                 self.push(&line(CaptureLine { open: Some(open), ..CaptureLine::default() }))
             }
-            What::Gateway(bytes) => {
+            LinkEvent::Gateway(bytes) => {
                 self.summary.chunks += 1;
                 self.summary.bytes += bytes.len() as u64;
                 self.push(&line(CaptureLine { chunk: Some(bytes.len() as u64), ..CaptureLine::default() }))?;
@@ -107,7 +108,7 @@ impl<W: Write> Recorder<W> {
                 self.connections.insert(connection, recorded);
                 self.push_frames(connection, frames)
             }
-            What::Client(mut bytes) => {
+            LinkEvent::Client(mut bytes) => {
                 let Some(recorded) = self.connections.get_mut(&connection) else { return Ok(()) };
                 let texts = recorded.client_texts(&mut bytes);
                 for text in texts {
@@ -121,7 +122,7 @@ impl<W: Write> Recorder<W> {
                 }
                 Ok(())
             }
-            What::Ended { by } => {
+            LinkEvent::Ended { by } => {
                 let Some(mut recorded) = self.connections.remove(&connection) else { return Ok(()) };
                 let frames = recorded.left_over(self.surrogates.is_some());
                 self.push_frames(connection, frames)?;

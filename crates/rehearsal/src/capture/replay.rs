@@ -9,7 +9,7 @@
 
 use super::file::{CaptureLine, CaptureReader, Frame};
 use crate::{
-    http::{Asked, Desk, Given, bind, serve},
+    http::{ClientRequest, Decision, RequestHandler, bind, serve},
     link::{Link, Query, Received},
     ops, rest,
 };
@@ -393,24 +393,24 @@ impl Replayer {
     }
 }
 
-impl Desk for Shared {
-    fn decide(&self, asked: &Asked) -> Given {
-        if asked.is_upgrade {
-            return match Query::parse(&asked.query) {
-                Ok(_) => Given::Upgrade,
-                Err(words) => Given::Answer { status: 400, headers: Vec::new(), body: json!(words).to_string() },
+impl RequestHandler for Shared {
+    fn decide(&self, request: &ClientRequest) -> Decision {
+        if request.is_upgrade {
+            return match Query::parse(&request.query) {
+                Ok(_) => Decision::Upgrade,
+                Err(words) => Decision::Answer { status: 400, headers: Vec::new(), body: json!(words).to_string() },
             };
         }
-        let (status, body) = rest::answer(&asked.method, &asked.path, &asked.body, &self.url);
+        let (status, body) = rest::answer(&request.method, &request.path, &request.body, &self.url);
         let body = body.map(|body| body.to_string()).unwrap_or_default();
-        Given::Answer { status, headers: Vec::new(), body }
+        Decision::Answer { status, headers: Vec::new(), body }
     }
 
-    fn opened(self: Arc<Self>, asked: Asked, stream: TcpStream, early: Vec<u8>) {
+    fn opened(self: Arc<Self>, request: ClientRequest, stream: TcpStream, early: Vec<u8>) {
         tokio::spawn(async move {
             let number = self.count(0) + 1;
             // A client that ends its connection is no failure of the gateway.
-            let _ = Client { shared: &self, number }.serve(&asked, stream, early).await;
+            let _ = Client { shared: &self, number }.serve(&request, stream, early).await;
         });
     }
 }
@@ -431,8 +431,8 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    async fn serve(&self, asked: &Asked, stream: TcpStream, early: Vec<u8>) -> Result<()> {
-        let query = Query::parse(&asked.query).map_err(anyhow::Error::msg)?;
+    async fn serve(&self, request: &ClientRequest, stream: TcpStream, early: Vec<u8>) -> Result<()> {
+        let query = Query::parse(&request.query).map_err(anyhow::Error::msg)?;
         let mut link = Link::new(stream, early, &query)?;
         let interval = self.shared.capture.heartbeat_ms;
         link.send_control(ops::HELLO as u8, &json!({ "heartbeat_interval": interval, "_trace": ["replay"] })).await?;
