@@ -44,7 +44,7 @@ macro_rules! scopes {
         }
     )* };
 }
-scopes!(Read, Write, Publish, Tokens, Sessions, Keys, Lab);
+scopes!(Read, Write, Publish, Tokens, Sessions, Keys, Lab, Messages);
 
 /// The authenticated key of a request, with the required scope.
 pub(crate) struct Caller<S> {

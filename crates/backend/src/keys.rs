@@ -37,6 +37,8 @@ pub(super) enum ScopeName {
     Keys,
     /// Record what sessions are sent, and compare codecs on it.
     Lab,
+    /// Read, write, change and delete messages of any channel, as any account.
+    Messages,
 }
 
 impl From<ScopeName> for Scope {
@@ -49,6 +51,7 @@ impl From<ScopeName> for Scope {
             ScopeName::Sessions => Self::Sessions,
             ScopeName::Keys => Self::Keys,
             ScopeName::Lab => Self::Lab,
+            ScopeName::Messages => Self::Messages,
         }
     }
 }
@@ -63,6 +66,7 @@ impl From<Scope> for ScopeName {
             Scope::Sessions => Self::Sessions,
             Scope::Keys => Self::Keys,
             Scope::Lab => Self::Lab,
+            Scope::Messages => Self::Messages,
         }
     }
 }
@@ -75,7 +79,7 @@ pub(super) struct NewKey {
     #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// Scopes of the key; each allows a group of requests.
-    #[schema(min_items = 1, max_items = 7)]
+    #[schema(min_items = 1, max_items = 8)]
     scopes: Vec<ScopeName>,
     /// Limits the key to tokens of these accounts. Such a key has only the scope `tokens`.
     #[serde(default)]

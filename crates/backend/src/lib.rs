@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod bans;
 mod caller;
 mod canonical;
 mod channels;
@@ -38,6 +39,7 @@ mod lab;
 mod lab_dark;
 mod lab_dictionaries;
 mod members;
+mod messages;
 mod ndjson;
 mod node;
 mod openapi;

@@ -7,10 +7,11 @@
 //!             Spec  docs/backend-api.md.
 
 use crate::{
-    V1, audit,
+    V1, audit, bans,
     caller::{Caller, Needs},
     channels, cluster, directs, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries, members,
-    node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users, voice_states,
+    messages, node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
+    voice_states,
 };
 use guildhall_node::Scope;
 use std::sync::Arc;
@@ -107,6 +108,16 @@ fn rows() -> Vec<Row> {
         voice_states::read,
         voice_states::put,
         voice_states::delete,
+        bans::list,
+        bans::read,
+        bans::put,
+        bans::delete,
+        messages::list,
+        messages::create,
+        messages::delete_many,
+        messages::read,
+        messages::update,
+        messages::delete,
         users::read,
         users::put,
         users::update,

@@ -23,8 +23,8 @@ use crate::{
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Permissions, Role,
-    RoleId, User, UserId, timestamp_of,
+    Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Nonce, Permissions,
+    Role, RoleId, User, UserId, timestamp_of,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeSet, sync::Arc};
@@ -80,6 +80,10 @@ impl Guild {
             RemoveMembers(user_ids) => self.remove_members(turn.now, user_ids),
             ChangeRoles(changes) => self.change_roles(turn.now, changes),
             PutRoles(roles) => self.put_roles(turn.now, roles),
+            SendMessage { channel_id, author, message, key } => {
+                let key = key.clone().map(Nonce::Text);
+                self.send_message(turn, *channel_id, author, message, key.as_ref())
+            },
             ReassignMessages { channel_id, ids, to } => self.reassign_messages(turn, *channel_id, ids, to),
             Publish { rule, event, id } => self.publish_of_backend(turn.now, rule, event, *id),
             ;

@@ -137,7 +137,11 @@ impl Guild {
             | Command::AddReaction(..)
             | Command::RemoveReaction(..)
             | Command::StartTyping(_) => return None,
-            Command::Backend(command) if matches!(**command, BackendCommand::ReassignMessages { .. }) => return None,
+            Command::Backend(command)
+                if matches!(**command, BackendCommand::ReassignMessages { .. } | BackendCommand::SendMessage { .. }) =>
+            {
+                return None;
+            },
             Command::Direct(command) => self.run_direct_only(turn, command),
             Command::DeleteMessages(channel, _)
             | Command::ClearReactions(channel, ..)

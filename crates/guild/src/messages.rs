@@ -12,7 +12,7 @@ use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, CommandResult, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop},
+    command::{Actor, CommandResult, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted},
     machine::Guild,
     mentions::Mentioning,
     record::Write,
@@ -40,8 +40,8 @@ const FLAGS_OF_OTHERS: u32 = 1 << 2;
 pub(crate) struct Sending<'a> {
     /// For the reply and the event.
     pub nonce: Option<&'a Nonce>,
-    /// Whether the nonce is stored with the message, so that a repeated request finds it.
-    pub keeps_nonce: bool,
+    /// Is stored with the message, so that a repeated request finds it.
+    pub kept_nonce: Option<&'a Nonce>,
     /// The message that it answers.
     pub referenced: Option<Arc<Message>>,
 }
@@ -154,38 +154,92 @@ impl Guild {
             return Ok(reply);
         }
         self.check_slow_mode(turn.now, &context, author.user.id, Limited::Messages)?;
-        let referenced = match new.reply_to {
-            None => None,
-            Some(reply_to) => match self.find_message((channel_id, reply_to.message_id))? {
-                Some(referenced) => Some(referenced.message.clone()),
-                None if reply_to.fail_if_not_exists => return Err(Refusal::UnknownReference.into()),
-                None => None,
-            },
-        };
+        let referenced = self.reply_target(channel_id, new)?;
         // Nothing is refused from here on.
 
-        let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
-        let id: MessageId = self.next_id(turn.now);
-        let guild_id = self.guild_of_messages();
-        let message = Message {
-            kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
-            message_reference: referenced.as_ref().map(|referenced| MessageReference {
-                message_id: referenced.id,
-                channel_id,
-                guild_id,
-            }),
-            ..Message::new(id, channel_id, guild_id, author.user.clone())
-        };
-        let mentioning = Mentioning { permissions: context.permissions, replied };
-        let message = self.with_content(turn.now, new, mentioning, message);
-        self.record_sent(turn.now, &context, &author, new.nonce.as_ref(), id);
+        let message = self.new_message(turn.now, &context, &author.user, new, referenced.as_deref());
+        self.record_sent(turn.now, &context, &author, new.nonce.as_ref(), message.id);
         if context.channel.kind.is_thread() {
             self.open_thread(turn.now, &context);
             self.join_by_writing(turn.now, &context, author.user.id);
             self.join_by_mention(turn.now, &context, &message.mentions);
         }
-        let sending = Sending { nonce: new.nonce.as_ref(), keeps_nonce: new.enforce_nonce, referenced };
+        let kept_nonce = new.nonce.as_ref().filter(|_| new.enforce_nonce);
+        let sending = Sending { nonce: new.nonce.as_ref(), kept_nonce, referenced };
         Ok(self.commit_message(turn.now, &context, message, sending))
+    }
+
+    /// A message that a backend sends as an account. A repeated key is answered with the first message.
+    pub(crate) fn send_message(
+        &mut self,
+        turn: Turn<'_>,
+        channel_id: ChannelId,
+        author: &Arc<User>,
+        new: &NewMessage,
+        key: Option<&Nonce>,
+    ) -> CommandResult<Upserted<Box<MessageReply>>> {
+        let context = self.message_channel(turn, channel_id)?;
+        if self.is_direct() {
+            self.need_member(author.id)?;
+        }
+        self.check_filled(new)?;
+        if let Some(key) = key
+            && let Some(value) = self.message_with_nonce(turn.now, &context, author.id, key)?
+        {
+            return Ok(Upserted { value, is_new: false });
+        }
+        let referenced = self.reply_target(channel_id, new)?;
+        // Nothing is refused from here on.
+
+        let message = self.new_message(turn.now, &context, author, new, referenced.as_deref());
+        if let Some(key) = key {
+            let now = turn.now.instant;
+            self.messages.nonces.record(now, author.id, channel_id, key, message.id, self.limits.nonces_max);
+        }
+        if context.channel.kind.is_thread() {
+            self.open_thread(turn.now, &context);
+            if self.member(author.id).is_some() {
+                self.join_by_writing(turn.now, &context, author.id);
+            }
+            self.join_by_mention(turn.now, &context, &message.mentions);
+        }
+        let sending = Sending { nonce: new.nonce.as_ref(), kept_nonce: key, referenced };
+        Ok(Upserted { value: self.commit_message(turn.now, &context, message, sending), is_new: true })
+    }
+
+    /// The message that a new one replies to.
+    fn reply_target(&mut self, channel_id: ChannelId, new: &NewMessage) -> Result<Option<Arc<Message>>, Stop> {
+        let Some(reply_to) = new.reply_to else { return Ok(None) };
+        match self.find_message((channel_id, reply_to.message_id))? {
+            Some(referenced) => Ok(Some(referenced.message.clone())),
+            None if reply_to.fail_if_not_exists => Err(Refusal::UnknownReference.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// A new message of this author, under an id of its own.
+    fn new_message(
+        &mut self,
+        now: Now,
+        context: &ChannelContext,
+        author: &Arc<User>,
+        new: &NewMessage,
+        referenced: Option<&Message>,
+    ) -> Message {
+        let (id, channel_id) = (self.next_id(now), context.channel.id);
+        let guild_id = self.guild_of_messages();
+        let message = Message {
+            kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
+            message_reference: referenced.map(|referenced| MessageReference {
+                message_id: referenced.id,
+                channel_id,
+                guild_id,
+            }),
+            ..Message::new(id, channel_id, guild_id, author.clone())
+        };
+        let replied = referenced.map(|message| message.author.id).filter(|id| *id != author.id);
+        let mentioning = Mentioning { permissions: context.permissions, replied };
+        self.with_content(now, new, mentioning, message)
     }
 
     /// `message` with the content of a new one.
@@ -279,7 +333,7 @@ impl Guild {
         message: Message,
         sending: Sending<'_>,
     ) -> Box<MessageReply> {
-        let Sending { nonce, keeps_nonce, referenced } = sending;
+        let Sending { nonce, kept_nonce, referenced } = sending;
         if self.is_direct() {
             self.open_for(now, |_| true);
         }
@@ -296,7 +350,12 @@ impl Guild {
                 ReplicaUpdate::Message(key.0, key.1)
             }
         };
-        self.write(Write::PutMessage(if keeps_nonce { published.clone() } else { message.clone() }));
+        let stored = match kept_nonce {
+            None => message.clone(),
+            Some(_) if kept_nonce == nonce => published.clone(),
+            Some(kept) => Arc::new(Message { nonce: Some(kept.clone()), ..Message::clone(&message) }),
+        };
+        self.write(Write::PutMessage(stored));
         let version = self.touch();
         self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));

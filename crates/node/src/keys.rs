@@ -48,12 +48,14 @@ pub enum Scope {
     Keys,
     /// Record what sessions are sent, and compare codecs on it.
     Lab,
+    /// Read, write, change and delete messages of any channel, as any account.
+    Messages,
 }
 
 impl Scope {
     /// All scopes, in the order of their bits.
-    pub const ALL: [Self; 7] =
-        [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys, Self::Lab];
+    pub const ALL: [Self; 8] =
+        [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys, Self::Lab, Self::Messages];
 
     /// The scope's name.
     #[must_use]
@@ -66,6 +68,7 @@ impl Scope {
             Self::Sessions => "sessions",
             Self::Keys => "keys",
             Self::Lab => "lab",
+            Self::Messages => "messages",
         }
     }
 

@@ -18,6 +18,7 @@ mod dictionaries;
 mod error;
 mod form;
 mod limits;
+mod message_input;
 mod middleware;
 mod normalize_path;
 mod permit;
@@ -29,6 +30,7 @@ mod user_policy;
 
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
 pub use limits::{ApiLimits, Bucket, RateRules};
+pub use message_input::{FieldFault, message_patch, new_message};
 pub use permit::BodyPermit;
 pub use routes::Route;
 pub use state::{ApiState, NoStreams, OwnStream, OwnStreams, SessionStartLimit, SessionStarts};

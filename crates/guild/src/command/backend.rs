@@ -2,6 +2,7 @@
 //!
 //! Not here    what each does: `backend`.
 
+use super::NewMessage;
 use crate::publications::PublicationId;
 use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::{Channel, ChannelId, Guild as GuildFields, Member, MessageId, Role, RoleId, User, UserId};
@@ -69,6 +70,15 @@ pub enum BackendCommand {
     },
     /// Adds or replaces roles, as `PutRole`, all or none.
     PutRoles(Vec<Role>),
+    /// Sends a message of an account, member or not. What concerns members is not checked: permissions, time-outs, slow
+    /// mode. In a direct message the account is a recipient. Also of direct messages.
+    SendMessage {
+        channel_id: ChannelId,
+        author: Arc<User>,
+        message: Box<NewMessage>,
+        /// Idempotency key: if the author's message with this key is at most five minutes old, it is the reply.
+        key: Option<String>,
+    },
     /// Publishes an event, unless the guild has published one with this id.
     Publish {
         /// Audience; its channel and roles must exist.

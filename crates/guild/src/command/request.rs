@@ -384,6 +384,8 @@ requests! {
     ChangeRoles(changes: Vec<(UserId, RoleChange)>) -> u64;
     ReassignMessages { channel_id: ChannelId, ids: Vec<MessageId>, to: Arc<User> } -> u64;
     PutRoles(roles: Vec<Role>) -> RolesPut;
+    SendMessage { channel_id: ChannelId, author: Arc<User>, message: Box<NewMessage>, key: Option<String> }
+        -> Upserted<Box<MessageReply>>;
     Publish { rule: AudienceRule, event: Arc<BackendEvent>, id: Option<PublicationId> } -> PublishReply;
 }
 

@@ -19,7 +19,7 @@ mod erased;
 mod guilds;
 mod invites;
 mod members;
-mod message_form;
+pub(crate) mod message_form;
 mod messages;
 mod pins;
 mod reactions;

@@ -1,0 +1,360 @@
+//! Message: as backends send, change and read it.
+//!
+//! Not here    the rules of texts, embeds and components: `guildhall_rest::new_message`, which are those of clients.
+
+use crate::{
+    error::{FieldError, V1Error},
+    extract::{Check, FieldErrors},
+    types::{AnyId, Snowflake, Time, nullable},
+};
+use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ReactionCount};
+use guildhall_model::{Attachment, ChannelId, Message, ReactionEmoji, timestamp_of};
+use guildhall_rest::FieldFault;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+const KEY_CHARS_MAX: usize = 128;
+const NONCE_CHARS_MAX: usize = 25;
+
+/// A new message.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMessageBody {
+    /// Account that sends it, member of the guild or not. In a direct message it is a recipient.
+    #[serde(skip_serializing)]
+    pub author_id: AnyId,
+    /// Idempotency key. For five minutes, a request of the same author with the same key is answered with the first
+    /// message, and sends none.
+    #[serde(default, skip_serializing)]
+    #[schema(min_length = 1, max_length = 128)]
+    pub key: Option<String>,
+    /// Text of the message.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    content: String,
+    /// Echoed in the MESSAGE_CREATE of the message.
+    #[serde(default)]
+    #[schema(max_length = 25)]
+    nonce: Option<String>,
+    /// Whether clients read it aloud.
+    #[serde(default)]
+    tts: bool,
+    /// At most 10 embeds, in the form of the protocol.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>, max_items = 10)]
+    embeds: Vec<Value>,
+    /// Buttons, selects and other components, in the form of the protocol.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>, max_items = 40)]
+    components: Vec<Value>,
+    /// Files that are hosted elsewhere.
+    #[serde(default)]
+    #[schema(max_items = 10)]
+    attachments: Vec<LinkedFile>,
+    /// Stickers of the guild.
+    #[serde(default)]
+    #[schema(max_items = 3)]
+    sticker_ids: Vec<Snowflake>,
+    /// Message flags that a sender may set: 4, 4096, 8192, 32768. Others are ignored.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    flags: u32,
+    /// Mentions of the text that count; omitted or null: all of them, `@everyone` included.
+    #[serde(default)]
+    allowed_mentions: Option<AllowedMentionsBody>,
+    /// Message of the same channel that it replies to.
+    #[serde(default, skip_serializing)]
+    reply_to: Option<Snowflake>,
+}
+
+/// A file at another URL.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkedFile {
+    /// Where clients download it: http or https.
+    #[schema(min_length = 1, max_length = 2048)]
+    url: String,
+    /// Name of the file.
+    #[schema(min_length = 1, max_length = 1024)]
+    filename: String,
+    /// Bytes of the file.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1125899906842624_u64)]
+    size: u64,
+    /// Media type.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 255)]
+    content_type: Option<String>,
+    /// Alternative text.
+    #[serde(default)]
+    #[schema(max_length = 1024)]
+    description: Option<String>,
+    /// Height of an image in pixels.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1048576)]
+    height: Option<u32>,
+    /// Width of an image in pixels.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1048576)]
+    width: Option<u32>,
+}
+
+/// Mentions that count.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllowedMentionsBody {
+    /// Kinds of mentions: `users`, `roles`, `everyone`.
+    #[serde(default)]
+    #[schema(max_items = 3)]
+    parse: Vec<String>,
+    /// Accounts. Not with `users` in `parse`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    users: Vec<Snowflake>,
+    /// Roles. Not with `roles` in `parse`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    roles: Vec<Snowflake>,
+    /// The author of the message that it replies to.
+    #[serde(default)]
+    replied_user: bool,
+}
+
+impl Check for NewMessageBody {
+    fn check(&self, faults: &mut FieldErrors) {
+        if let Some(key) = &self.key {
+            faults.text("key", key, 1, KEY_CHARS_MAX);
+        }
+        faults.optional_text("nonce", self.nonce.as_deref(), NONCE_CHARS_MAX);
+    }
+}
+
+impl NewMessageBody {
+    pub fn into_message(self, channel_id: ChannelId) -> Result<NewMessage, V1Error> {
+        let mut form = as_form(&self)?;
+        if let Some(reply_to) = self.reply_to {
+            form["message_reference"] = json!({ "message_id": reply_to });
+        }
+        guildhall_rest::new_message(&form, channel_id).map_err(invalid)
+    }
+}
+
+/// Changes to a message. A missing field stays as it is.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageChangeBody {
+    /// Replaces the text; null removes it.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false, max_length = 2000)]
+    content: Option<Option<String>>,
+    /// Replaces the embeds; null removes them.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>, required = false, max_items = 10)]
+    embeds: Option<Option<Vec<Value>>>,
+    /// Replaces the components; null removes them.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>, required = false, max_items = 40)]
+    components: Option<Option<Vec<Value>>>,
+    /// Ids of the files that stay; null removes all.
+    #[serde(default, deserialize_with = "nullable", skip_serializing)]
+    #[schema(value_type = Option<Vec<Snowflake>>, required = false, max_items = 10)]
+    attachment_ids: Option<Option<Vec<Snowflake>>>,
+    /// Replaces the flags that an author may change: 4 and 32768.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    flags: Option<u32>,
+    /// Mentions of the new text that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    allowed_mentions: Option<AllowedMentionsBody>,
+}
+
+impl Check for MessageChangeBody {
+    fn check(&self, _: &mut FieldErrors) {}
+}
+
+impl MessageChangeBody {
+    pub fn into_patch(self) -> Result<MessagePatch, V1Error> {
+        let mut form = as_form(&self)?;
+        if let Some(kept) = self.attachment_ids {
+            let kept = kept.unwrap_or_default();
+            form["attachments"] = kept.into_iter().map(|id| json!({ "id": id })).collect();
+        }
+        guildhall_rest::message_patch(&form).map_err(invalid)
+    }
+}
+
+fn as_form<T: Serialize>(body: &T) -> Result<Value, V1Error> {
+    serde_json::to_value(body).map_err(|_| V1Error::bug("a message"))
+}
+
+fn invalid(faults: Vec<FieldFault>) -> V1Error {
+    let error = |FieldFault { field, message }| {
+        let field = match field.strip_prefix("message_reference") {
+            Some(_) => "reply_to".to_owned(),
+            None => field,
+        };
+        FieldError { field, message }
+    };
+    V1Error::invalid(faults.into_iter().map(error).collect())
+}
+
+/// Ids of messages to delete.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageIds {
+    /// 1 to 100 messages of the channel, of any age. Those that do not exist are left out.
+    #[schema(min_items = 1, max_items = 100)]
+    pub message_ids: Vec<Snowflake>,
+}
+
+impl Check for MessageIds {
+    fn check(&self, faults: &mut FieldErrors) {
+        faults.count("message_ids", self.message_ids.len(), 1, 100);
+    }
+}
+
+/// Author of a message, as the account was when it was sent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = MessageAuthor)]
+pub(crate) struct AuthorBody {
+    /// Account, or webhook.
+    id: Snowflake,
+    username: String,
+    global_name: Option<String>,
+    /// Hash of the avatar.
+    avatar: Option<String>,
+    bot: bool,
+}
+
+/// A file of a message.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = MessageFile)]
+pub(crate) struct FileBody {
+    id: Snowflake,
+    filename: String,
+    /// Bytes of the file; of a file that is hosted elsewhere, the number that its sender gave.
+    size: u64,
+    /// Where clients download it. The link to a file of this node expires.
+    url: String,
+    content_type: Option<String>,
+    /// Alternative text.
+    description: Option<String>,
+    height: Option<u32>,
+    width: Option<u32>,
+}
+
+impl From<&Attachment> for FileBody {
+    fn from(file: &Attachment) -> Self {
+        Self {
+            id: file.id.into(),
+            filename: file.filename.clone(),
+            size: file.size,
+            url: file.url.clone(),
+            content_type: file.content_type.clone(),
+            description: file.description.clone(),
+            height: file.height,
+            width: file.width,
+        }
+    }
+}
+
+/// Number of reactions with one emoji.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = MessageReaction)]
+pub(crate) struct ReactionBody {
+    /// Custom emoji; null: a Unicode emoji.
+    emoji_id: Option<Snowflake>,
+    /// The Unicode emoji, or the name of a custom one.
+    emoji_name: String,
+    count: u64,
+}
+
+impl ReactionBody {
+    pub fn new(emoji: &ReactionEmoji, count: u64) -> Self {
+        Self { emoji_id: emoji.id.map(Into::into), emoji_name: emoji.name.clone(), count }
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Message)]
+pub(crate) struct MessageBody {
+    id: Snowflake,
+    channel_id: Snowflake,
+    /// Guild of the channel; null: a direct message.
+    guild_id: Option<Snowflake>,
+    author: AuthorBody,
+    /// Webhook that posted it.
+    webhook_id: Option<Snowflake>,
+    content: String,
+    /// Time of the message, from its id.
+    timestamp: Time,
+    /// Time of the last edit.
+    edited_timestamp: Option<Time>,
+    /// 0 default, 19 reply; others as in the protocol.
+    r#type: u8,
+    flags: u32,
+    tts: bool,
+    pinned: bool,
+    mention_everyone: bool,
+    /// Mentioned accounts.
+    mentions: Vec<Snowflake>,
+    mention_roles: Vec<Snowflake>,
+    /// In the form of the protocol.
+    #[schema(value_type = Vec<Object>)]
+    embeds: Vec<Value>,
+    /// In the form of the protocol.
+    #[schema(value_type = Vec<Object>)]
+    components: Vec<Value>,
+    attachments: Vec<FileBody>,
+    sticker_ids: Vec<Snowflake>,
+    reactions: Vec<ReactionBody>,
+    /// Message that it replies to.
+    reply_to: Option<Snowflake>,
+}
+
+impl MessageBody {
+    pub fn new(message: &Message, reactions: Vec<ReactionBody>) -> Self {
+        let author = &message.author;
+        Self {
+            id: message.id.into(),
+            channel_id: message.channel_id.into(),
+            guild_id: message.guild_id.map(Into::into),
+            author: AuthorBody {
+                id: author.id.into(),
+                username: author.username.clone(),
+                global_name: author.global_name.clone(),
+                avatar: author.avatar.clone(),
+                bot: author.bot,
+            },
+            webhook_id: message.webhook_id.map(Into::into),
+            content: message.content.clone(),
+            timestamp: Time(timestamp_of(message.id)),
+            edited_timestamp: message.edited_timestamp.map(Time),
+            r#type: message.kind,
+            flags: message.flags,
+            tts: message.tts,
+            pinned: message.pinned,
+            mention_everyone: message.mention_everyone,
+            mentions: message.mentions.iter().map(|user| user.id.into()).collect(),
+            mention_roles: message.mention_roles.iter().map(|id| (*id).into()).collect(),
+            embeds: message.embeds.clone(),
+            components: message.components.clone(),
+            attachments: message.attachments.iter().map(FileBody::from).collect(),
+            sticker_ids: message.sticker_items.iter().map(|item| item.id.into()).collect(),
+            reactions,
+            reply_to: message
+                .answers()
+                .filter(|(channel_id, _)| *channel_id == message.channel_id)
+                .map(|(_, message_id)| message_id.into()),
+        }
+    }
+}
+
+impl From<&MessageReply> for MessageBody {
+    fn from(reply: &MessageReply) -> Self {
+        let reaction = |ReactionCount { emoji, count, .. }: &ReactionCount| ReactionBody::new(emoji, *count);
+        Self::new(&reply.message, reply.reactions.iter().map(reaction).collect())
+    }
+}
