@@ -44,7 +44,7 @@ macro_rules! scopes {
         }
     )* };
 }
-scopes!(Read, Write, Publish, Tokens, Sessions, Keys, Lab, Messages);
+scopes!(Read, Write, Publish, Tokens, Sessions, Keys, Lab, Messages, Events);
 
 /// The authenticated key of a request, with the required scope.
 pub(crate) struct Caller<S> {

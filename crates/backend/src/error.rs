@@ -31,7 +31,8 @@ pub(crate) struct FieldError {
 #[schema(as = Problem)]
 pub(crate) struct V1Error {
     /// For programs: `invalid`, `unauthorized`, `logged_out`, `foreign`, `missing_scope`, `not_found`,
-    /// `method_not_allowed`, `conflict`, `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
+    /// `method_not_allowed`, `conflict`, `too_late`, `too_large`, `encoded`, `too_slow`,
+    /// `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
     /// Reason and remedy, for people.
     #[schema(value_type = String)]
@@ -40,6 +41,10 @@ pub(crate) struct V1Error {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub errors: Vec<FieldError>,
+    /// With `too_late`: the position before the oldest event that is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub oldest: Option<String>,
     #[serde(skip)]
     status: StatusCode,
     #[serde(skip)]
@@ -48,7 +53,7 @@ pub(crate) struct V1Error {
 
 impl V1Error {
     fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), errors: Vec::new(), status, retry_after_ms: None }
+        Self { code, message: message.into(), errors: Vec::new(), oldest: None, status, retry_after_ms: None }
     }
 
     pub fn unauthorized(message: &'static str) -> Self {
@@ -108,6 +113,15 @@ impl V1Error {
 
     pub fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// Events that a reader has not read were removed; `pruned` is the newest of them.
+    pub fn events_gone(pruned: u64) -> Self {
+        let message = format!(
+            "Events after this position were removed, as they were older than `events.keep_hours` or more than \
+             `events.rows_max`. Read the state again by other requests, and continue with `after={pruned}`."
+        );
+        Self { oldest: Some(pruned.to_string()), ..Self::new(StatusCode::GONE, "too_late", message) }
     }
 
     /// An idempotency key came with another event before.

@@ -39,6 +39,8 @@ pub(super) enum ScopeName {
     Lab,
     /// Read, write, change and delete messages of any channel, as any account.
     Messages,
+    /// Follow what happens in all guilds and direct messages, contents of messages included.
+    Events,
 }
 
 impl From<ScopeName> for Scope {
@@ -52,6 +54,7 @@ impl From<ScopeName> for Scope {
             ScopeName::Keys => Self::Keys,
             ScopeName::Lab => Self::Lab,
             ScopeName::Messages => Self::Messages,
+            ScopeName::Events => Self::Events,
         }
     }
 }
@@ -67,6 +70,7 @@ impl From<Scope> for ScopeName {
             Scope::Keys => Self::Keys,
             Scope::Lab => Self::Lab,
             Scope::Messages => Self::Messages,
+            Scope::Events => Self::Events,
         }
     }
 }
@@ -79,7 +83,7 @@ pub(super) struct NewKey {
     #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// Scopes of the key; each allows a group of requests.
-    #[schema(min_items = 1, max_items = 8)]
+    #[schema(min_items = 1, max_items = 9)]
     scopes: Vec<ScopeName>,
     /// Limits the key to tokens of these accounts. Such a key has only the scope `tokens`.
     #[serde(default)]

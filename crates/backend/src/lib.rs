@@ -26,6 +26,7 @@ mod directs;
 mod document;
 mod dto;
 mod error;
+mod events;
 mod executions;
 mod experiments;
 mod external;
@@ -63,6 +64,7 @@ mod wording;
 pub use audit::{AuditPruner, note_rollback};
 pub use cluster::{DrainQuestion, answer_moves};
 pub use dashboard::Cookies;
+pub use events::EventPruner;
 pub use experiments::{
     ExperimentArm, ExperimentArmReport, ExperimentAudience, ExperimentBody, ExperimentChange, ExperimentComparison,
     ExperimentFault, ExperimentMetric, ExperimentReport, ExperimentState, ExperimentStop, Experiments, NewExperiment,
@@ -77,7 +79,7 @@ pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
-    document::Document, error::V1Error, executions::ClusterExecutions, external::ExternalLocks,
+    document::Document, error::V1Error, events::EventsWatch, executions::ClusterExecutions, external::ExternalLocks,
     idempotency::Idempotency, jobs::Jobs,
 };
 use axum::{
@@ -130,6 +132,8 @@ pub struct V1Limits {
     pub reach_deadline_ms: u64,
     /// Idempotency keys that are remembered, oldest forgotten first.
     pub idempotency_keys_max: usize,
+    /// Whether guilds write events to the feed.
+    pub keeps_events: bool,
     /// Milliseconds for which entries of the audit log are kept. None: there is no log.
     pub audit_keep_ms: Option<u64>,
 }
@@ -151,6 +155,7 @@ impl Default for V1Limits {
             answer_deadline_ms: 60_000,
             reach_deadline_ms: 2_000,
             idempotency_keys_max: 100_000,
+            keeps_events: false,
             audit_keep_ms: Some(90 * 86_400_000),
         }
     }
@@ -206,6 +211,7 @@ pub(crate) struct V1 {
     /// Taken before `new_channels`.
     external_locks: ExternalLocks,
     jobs: Jobs,
+    events: EventsWatch,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
@@ -231,6 +237,7 @@ impl V1 {
             audit_lost: LogGate::new(audit::LOG_EVERY_MS),
             external_locks: ExternalLocks::new(),
             jobs: Jobs::default(),
+            events: EventsWatch::new(),
             node,
             gateway,
             session_events,
@@ -279,6 +286,7 @@ pub struct BackendRouters {
 pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
     let v1 = Arc::new(V1::new(state));
     Jobs::start(&v1);
+    EventsWatch::start(&v1);
     let backends = v1_router(&v1);
     BackendRouters { dashboard: dashboard::router(&v1, backends.clone(), cookies), v1: backends }
 }

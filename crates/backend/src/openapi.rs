@@ -6,6 +6,7 @@
 use super::{
     dto::{ImportLine, ImportUser},
     error::V1Error,
+    events::EventBody,
     import::{ImportFailure, ImportProgress},
     session_events::{Lost, NodeLine, SessionEventBody},
 };
@@ -43,6 +44,7 @@ const COMMON: [(&str, &str); 6] = [
         ImportUser,
         ImportProgress,
         ImportFailure,
+        EventBody,
         SessionEventBody,
         Lost,
         NodeLine,

@@ -9,8 +9,8 @@
 use crate::{
     V1, audit, bans,
     caller::{Caller, Needs},
-    channels, cluster, directs, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries, members,
-    messages, node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
+    channels, cluster, directs, events, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries,
+    members, messages, node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
     voice_states,
 };
 use guildhall_node::Scope;
@@ -125,6 +125,8 @@ fn rows() -> Vec<Row> {
         users::list,
         users::guilds,
         directs::create,
+        events::poll,
+        events::follow,
         jobs::list,
         jobs::read,
         publish::publish,

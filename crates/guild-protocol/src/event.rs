@@ -473,6 +473,14 @@ impl Event {
         self
     }
 
+    /// The body as JSON, without redaction.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.render(Encoding::Json, Redaction::None, &mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
     /// Appends the body (the value of `d`) to `out`.
     pub fn render(&self, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
         self.payload.render(self.guild_id, encoding, redaction, out);

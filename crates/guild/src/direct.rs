@@ -95,7 +95,9 @@ impl Guild {
     fn publish_to_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
         self.touch();
         let event = Event::direct(name, to, payload);
-        self.outbox.push(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
+        let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
+        self.keep_event(&published);
+        self.outbox.push(Output::Users(published));
     }
 
     /// Publishes the channel to these readers. Each receives it without itself among the recipients.

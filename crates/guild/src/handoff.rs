@@ -94,7 +94,8 @@ impl HandoffItem {
             | Write::DeleteMessage(..)
             | Write::AddReaction(..)
             | Write::RemoveReaction(..)
-            | Write::ClearReactions(..) => return None,
+            | Write::ClearReactions(..)
+            | Write::PutEvent(_) => return None,
         })
     }
 

@@ -21,6 +21,7 @@ mod emojis;
 mod entries;
 mod expired;
 mod expiring;
+mod feed;
 mod handoff;
 mod invites;
 mod job;
@@ -71,6 +72,7 @@ pub use command::{
     RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch,
     WebhookAccess, WebhookPatch, WebhookPost, request,
 };
+pub use feed::{FeedEvent, FeedKind};
 pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;

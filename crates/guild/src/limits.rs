@@ -57,6 +57,8 @@ pub struct GuildLimits {
     pub slow_commands_max: usize,
     /// Bans. Each is some 300 bytes.
     pub bans_max: usize,
+    /// Whether events are written to the feed of backends, a row each.
+    pub keeps_events: bool,
     /// Entries of the audit log, without those of plain members; 0: there is no log. 1,000: some 400 KiB.
     pub audit_entries_max: usize,
     /// Entries of what plain members do, like making invites. They push out only each other.
@@ -123,6 +125,7 @@ impl Default for GuildLimits {
             jobs_per_user_max: 8,
             slow_commands_max: 16,
             bans_max: 500_000,
+            keeps_events: false,
             audit_entries_max: 1_000,
             audit_member_entries_max: 250,
             invites_max: 1_000,

@@ -19,6 +19,7 @@ use crate::{
         Actor, Command, CommandResult, Interest, NewGuild, Outcome, Refusal, RoleAction, Stop, request::dispatch,
     },
     entries::Members,
+    feed::FeedEvent,
     handoff::{HandoffLog, Restoring},
     limits::GuildLimits,
     member_lists::MemberLists,
@@ -516,6 +517,15 @@ impl Guild {
         self.outbox.write(write);
     }
 
+    /// Writes an event of the feed, with the change that it reports.
+    pub(crate) fn keep_event(&mut self, published: &Arc<Published>) {
+        if self.limits.keeps_events
+            && let Some(event) = FeedEvent::of(published)
+        {
+            self.outbox.write(Write::PutEvent(Box::new(event)));
+        }
+    }
+
     /// Publishes to every relay and returns their number; a direct message goes to its recipients instead. Costs one
     /// message per relay, independent of its sessions.
     pub(crate) fn publish(&mut self, event: Event, replica_update: ReplicaUpdate) -> u64 {
@@ -525,7 +535,9 @@ impl Guild {
         }
         self.touch();
         let mut sent_count = 0;
-        let message = RelayMessage::Published(Arc::new(Published { event, replica_update }));
+        let published = Arc::new(Published { event, replica_update });
+        self.keep_event(&published);
+        let message = RelayMessage::Published(published);
         for output in self.relays.to_all(self.structure.id(), &message) {
             self.outbox.push(Output::Relay(output));
             sent_count += 1;

@@ -5,6 +5,7 @@
 //!             presence, voice and typing, which end with the process.
 //! Not here    the storage format: `guildhall-store`.
 
+use crate::feed::FeedEvent;
 use guildhall_model::{
     Channel, ChannelId, Guild, GuildId, GuildResource, Member, Message, MessageId, Nonce, ReactionEmoji, ResourceKey,
     Role, RoleId, User, UserId, smallest_id_at, timestamp_of,
@@ -53,6 +54,8 @@ pub enum Write {
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
+    /// Appends an event to the feed of backends, at the next position.
+    PutEvent(Box<FeedEvent>),
 }
 
 /// A guild as loaded: everything except messages.

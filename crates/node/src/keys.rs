@@ -50,12 +50,23 @@ pub enum Scope {
     Lab,
     /// Read, write, change and delete messages of any channel, as any account.
     Messages,
+    /// Follow what happens in all guilds and direct messages.
+    Events,
 }
 
 impl Scope {
     /// All scopes, in the order of their bits.
-    pub const ALL: [Self; 8] =
-        [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys, Self::Lab, Self::Messages];
+    pub const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Write,
+        Self::Publish,
+        Self::Tokens,
+        Self::Sessions,
+        Self::Keys,
+        Self::Lab,
+        Self::Messages,
+        Self::Events,
+    ];
 
     /// The scope's name.
     #[must_use]
@@ -69,6 +80,7 @@ impl Scope {
             Self::Keys => "keys",
             Self::Lab => "lab",
             Self::Messages => "messages",
+            Self::Events => "events",
         }
     }
 

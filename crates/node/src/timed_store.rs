@@ -11,9 +11,11 @@ use async_trait::async_trait;
 use guildhall_accounting::LoopAccount;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
+    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
+    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange,
+    UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -118,6 +120,9 @@ timed! {
     expire_messages(channel_id: ChannelId, before: MessageId, rows_max: u32) -> Expired;
     keep_days(id: u64) -> Option<u32>;
     set_keep_days(id: u64, keep_days: Option<u32>) -> (), adds keep_days.is_some();
+    events(after: u64, upto: u64, filter: EventFilter, limit: u32) -> Vec<StoredEvent>;
+    event_bounds() -> EventBounds;
+    prune_events(before: Timestamp, rows_max: u64, slice: u32) -> u64;
     pictures_in_use(owners: &[PictureOwner]) -> Vec<PictureNames>;
     put_token(hash: TokenHash, record: TokenRecord) -> (), adds true;
     token(hash: TokenHash) -> Option<TokenRecord>;

@@ -139,7 +139,8 @@ pub(crate) fn adds_data(writes: &[Write]) -> bool {
         | Write::PutMember(..)
         | Write::PutResource(..)
         | Write::PutMessage(_)
-        | Write::AddReaction(..) => true,
+        | Write::AddReaction(..)
+        | Write::PutEvent(_) => true,
         Write::DeleteGuild(_)
         | Write::DeleteRole(..)
         | Write::DeleteChannel(..)

@@ -2,8 +2,8 @@
 
 use super::value::{
     BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions,
-    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Text, Upgrades,
-    UploadMode,
+    HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Text,
+    Upgrades, UploadMode,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -138,6 +138,13 @@ pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 /// Most communities have their own client, and a page that is not served needs no attention.
 pub const CHAT: ChatMode = ChatMode::Off;
 pub const DASHBOARD: DashboardMode = DashboardMode::On;
+
+/// A row per event costs a write for each, which a node without such a backend need not pay.
+pub const EVENTS_KEEP: KeepEvents = KeepEvents::Off;
+/// A week: a backend that is repaired after a weekend misses nothing.
+pub const EVENTS_KEEP_HOURS: u32 = 168;
+/// About a gigabyte.
+pub const EVENTS_ROWS_MAX: u32 = 1_000_000;
 
 /// Clients expect it.
 pub const UPLOAD_MODE: UploadMode = UploadMode::On;

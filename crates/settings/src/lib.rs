@@ -41,8 +41,8 @@ pub use settings::{
 pub use store_url::{DATABASE_FILE, Database, PostgresUrl, StoreUrl};
 pub use value::{
     Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
-    DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess,
-    Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
+    DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat,
+    MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use raw::RawConfig;

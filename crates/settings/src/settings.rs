@@ -15,8 +15,9 @@ use super::{
     store_url::StoreUrl,
     value::{
         Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
-        DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess,
-        Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
+        DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat,
+        MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value,
+        VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -430,6 +431,16 @@ settings! {
         /// Days after which messages are deleted, with their reactions, pins and files, within about an hour; 0: never.
         /// Backends set other values for guilds and channels (`/v1/…/retention`). Clients get no event.
         keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS, live;
+    }
+    /// The feed of backends: what happened in guilds and direct messages, for GET /v1/events and webhooks.
+    events: EventsConfig {
+        /// "on": messages, edits, deletions, reactions, joins, leaves, voice moves and moderation are stored as events,
+        /// a row each, in the transaction of the change. "off": nothing is stored. The same for all nodes of a cluster.
+        keep: KeepEvents => defaults::EVENTS_KEEP;
+        /// Hours after which events are removed.
+        keep_hours: u32, 1..=8_760 => defaults::EVENTS_KEEP_HOURS;
+        /// Events that are kept at most; past it the oldest are removed. Each has about a kilobyte.
+        rows_max: u32, 1_000..=1_000_000_000 => defaults::EVENTS_ROWS_MAX;
     }
     /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. Files are deleted with their message,
     /// pictures with the object that shows them.

@@ -340,6 +340,16 @@ choices! {
 }
 
 choices! {
+    /// Whether events are kept for backends.
+    KeepEvents {
+        /// Each event is stored with the change that it reports.
+        On = "on",
+        /// No event is stored.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Where `/metrics` is served.
     MetricsAccess {
         /// Clients of `server.admin_listen`.

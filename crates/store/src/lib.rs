@@ -11,6 +11,7 @@
 mod accounts;
 mod content;
 mod error;
+mod events;
 mod external;
 mod memory;
 mod migrations;
@@ -25,6 +26,7 @@ mod token;
 
 pub use content::{ContentOf, Place};
 pub use error::StoreError;
+pub use events::{EVENTS_SCANNED_MAX, EventBounds, EventFilter, StoredEvent};
 pub use external::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, is_external_id};
 pub use memory::MemoryStore;
 pub use picture::{
@@ -42,6 +44,7 @@ pub use token::{TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Maximum number of attachments per call of `Store::attachments_in_use`.
@@ -211,6 +214,21 @@ pub trait Store: Send + Sync + 'static {
     async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError>;
     /// Sets that, or removes it. It is removed with the guild or channel.
     async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError>;
+
+    /// Events of the feed above position `after` and up to `upto`, ascending, at most `limit`. `upto` is at most a
+    /// `newest` that was read before, so that every event below it is visible.
+    async fn events(
+        &self,
+        after: u64,
+        upto: u64,
+        filter: EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
+    /// Extent of the feed. Costs a few steps.
+    async fn event_bounds(&self) -> Result<EventBounds, StoreError>;
+    /// Removes the oldest events: those before a time, and those that are more than `rows_max`; at most `slice` at
+    /// once. Returns how many.
+    async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError>;
 
     /// Names of the pictures that each of these owners refers to; none for an owner that does not exist. Looks at
     /// the first `PICTURE_OWNERS_ASKED_MAX` owners.

@@ -33,6 +33,7 @@ pub(crate) static SQLITE: LazyLock<Migrator> = migrations!(
     "0032_retention",
     "0033_guild_resources",
     "0040_account_versions",
+    "0051_events",
 );
 
 pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
@@ -40,6 +41,7 @@ pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
     "0001_initial",
     "0002_cluster",
     "0040_account_versions",
+    "0051_events",
 );
 
 fn migration(file: &'static str, sql: &'static str) -> Migration {

@@ -5,7 +5,8 @@
 //!             driver (`sqlite::read`, `postgres::read`), as are all writes.
 
 use crate::{
-    ExternalId, IdAndData, StoreError, TokenHash, TokenRecord, UserVersion,
+    EVENTS_SCANNED_MAX, EventBounds, EventFilter, ExternalId, IdAndData, StoreError, StoredEvent, TokenHash,
+    TokenRecord, UserVersion,
     accounts::Accounts,
     stored::{StoredMember, id, int, sent_nonce, sorted},
 };
@@ -312,3 +313,65 @@ pub(crate) const LARGEST_ID: &str = "\
     SELECT MAX(id) FROM attachments UNION ALL \
     SELECT MAX((SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1)) FROM channels) \
     AS largest";
+
+/// Parameters: after, up to, guild or 0, channel or 0, kinds as bits, limit.
+const EVENTS: &str = "\
+    SELECT seq, at, kind, guild_id, channel_id, data FROM events \
+    WHERE seq > CAST($1 AS BIGINT) AND seq <= CAST($2 AS BIGINT) \
+    AND (CAST($3 AS BIGINT) = 0 OR guild_id = CAST($3 AS BIGINT)) \
+    AND (CAST($4 AS BIGINT) = 0 OR channel_id = CAST($4 AS BIGINT)) \
+    AND ((CAST($5 AS BIGINT) >> CAST(kind AS INTEGER)) & 1) = 1 ORDER BY seq LIMIT CAST($6 AS BIGINT)";
+const EVENT_BOUNDS: &str = "SELECT seq, COALESCE((SELECT MAX(seq) FROM events), 0) FROM events_pruned";
+const OLDEST_EVENTS: &str = "SELECT seq, at FROM events ORDER BY seq LIMIT CAST($1 AS BIGINT)";
+
+pub(crate) async fn events(
+    pool: &impl Sql,
+    after: u64,
+    upto: u64,
+    filter: EventFilter,
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let position = |at: u64| Int(i64::try_from(at).unwrap_or(i64::MAX));
+    let values = [
+        position(after),
+        position(upto.min(after.saturating_add(EVENTS_SCANNED_MAX))),
+        Int(filter.guild_id.map_or(0, int)),
+        Int(filter.channel_id.map_or(0, int)),
+        Int((filter.kinds & u64::MAX >> 1) as i64),
+        Int(limit.into()),
+    ];
+    let of = |row: &_| stored_event(row);
+    pool.each(EVENTS, &values, of).await
+}
+
+fn stored_event(row: &impl Columns) -> Result<StoredEvent, StoreError> {
+    let present = |id: i64| (id > 0).then_some(id);
+    Ok(StoredEvent {
+        position: row.int(0)? as u64,
+        at: Timestamp(row.int(1)?),
+        kind: u8::try_from(row.int(2)?).unwrap_or(u8::MAX),
+        guild_id: present(row.int(3)?).map(id),
+        channel_id: present(row.int(4)?).map(id),
+        data: row.text(5)?.to_owned(),
+    })
+}
+
+pub(crate) async fn event_bounds(pool: &impl Sql) -> Result<EventBounds, StoreError> {
+    let of = |row: &_| bounds(row);
+    Ok(pool.one(EVENT_BOUNDS, &[], of).await?.unwrap_or_default())
+}
+
+fn bounds(row: &impl Columns) -> Result<EventBounds, StoreError> {
+    let (pruned, newest) = (row.int(0)? as u64, row.int(1)? as u64);
+    Ok(EventBounds { pruned, newest: newest.max(pruned) })
+}
+
+/// The oldest events: position and time.
+pub(crate) async fn oldest_events(pool: &impl Sql, limit: u32) -> Result<Vec<(u64, i64)>, StoreError> {
+    let of = |row: &_| position_and_time(row);
+    pool.each(OLDEST_EVENTS, &[Int(limit.into())], of).await
+}
+
+fn position_and_time(row: &impl Columns) -> Result<(u64, i64), StoreError> {
+    Ok((row.int(0)? as u64, row.int(1)?))
+}

@@ -5,9 +5,9 @@
 //!             snapshot.
 
 use guildhall_guild::{
-    Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
-    NewChannel, NewGuild, NewMessage, NewRole, Outcome, Output, ReactionCount, Refusal, Reply, SentNonce, Write,
-    nonces_from,
+    Actor, BackendCommand, Command, FeedEvent, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord,
+    MessageReply, NewChannel, NewGuild, NewMessage, NewRole, Outcome, Output, ReactionCount, Refusal, Reply, SentNonce,
+    Write, nonces_from,
 };
 use guildhall_guild_protocol::{
     AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, RelayStreams,
@@ -128,6 +128,7 @@ pub struct NaiveStore {
     pub channels: BTreeMap<ChannelId, Channel>,
     pub members: BTreeMap<UserId, Member>,
     pub resources: BTreeMap<ResourceKey, GuildResource>,
+    pub events: Vec<FeedEvent>,
     pub messages: BTreeMap<(ChannelId, MessageId), Message>,
     pub reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
     pub nonces: BTreeMap<(ChannelId, MessageId), Nonce>,
@@ -188,6 +189,7 @@ impl NaiveStore {
                 let reactions = self.reactions.entry((channel, message)).or_default();
                 reactions.retain(|(e, _)| emoji.as_ref().is_some_and(|emoji| e != emoji));
             }
+            Write::PutEvent(event) => self.events.push(*event),
         }
     }
 

@@ -5,6 +5,7 @@ mod backend;
 mod bulk;
 mod direct;
 mod export;
+mod feed;
 mod fixture;
 mod handoff;
 mod lists;

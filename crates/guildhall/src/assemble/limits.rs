@@ -12,7 +12,8 @@ use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_rest::{ApiLimits, UserPolicy};
 use guildhall_session::{LogLimits, Share};
 use guildhall_settings::{
-    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, StreamMode, UsersPreset,
+    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, KeepEvents, StreamMode,
+    UsersPreset,
 };
 use std::{num::NonZeroU32, thread};
 
@@ -30,7 +31,9 @@ pub(super) fn node_limits(config: &Config) -> NodeLimits {
     let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
     let temporary_away_ms = config.limits.temporary_away_ms.into();
     let audit_entries_max = config.limits.audit_log_entries_max as usize;
-    let guild = GuildLimits { voice_endpoint, temporary_away_ms, audit_entries_max, ..GuildLimits::default() };
+    let keeps_events = config.events.keep == KeepEvents::On;
+    let guild =
+        GuildLimits { voice_endpoint, temporary_away_ms, audit_entries_max, keeps_events, ..GuildLimits::default() };
     let directs = DirectLimits {
         who: match (config.directs.who, config.users.preset) {
             (Some(DirectsFrom::CommonGuild), _) | (None, UsersPreset::Open) => DirectsWho::CommonGuild,
@@ -234,6 +237,7 @@ pub(super) fn v1_limits(config: &Config) -> V1Limits {
     V1Limits {
         requests_per_s: (per_s > 0).then_some(per_s),
         audit_keep_ms: audit_keep_ms(config),
+        keeps_events: config.events.keep == KeepEvents::On,
         ..V1Limits::default()
     }
 }

@@ -33,7 +33,7 @@ use crate::{
     upgrades::Upgrades,
     wiring::{NodeUpstream, PartitionSink, peers},
 };
-use guildhall_backend::AuditPruner;
+use guildhall_backend::{AuditPruner, EventPruner};
 use guildhall_codec::ContextPool;
 use guildhall_guild::{LinkRenewer, RenewLinks, SignVoiceTokens, VoiceSigner};
 use guildhall_media::{Files, FilesOptions};
@@ -137,6 +137,7 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     let traces = start_traces(config, &parts.node)?;
     let http = http::Routes { config, parts: &parts, traces: traces.as_ref(), accounts: accounts.clone() }.http();
     guards.keep(start_pruner(config, &parts));
+    guards.keep(Some(start_event_pruner(config, &parts)));
 
     let Parts { ports, clock, store, shared, server, node, experiments, .. } = parts;
     let listeners = ports.duplicates(config)?;
@@ -373,6 +374,12 @@ fn start_traces(config: &Config, node: &Node) -> Result<Option<Traces>, StartErr
 fn start_pruner(config: &Config, parts: &Parts) -> Option<AuditPruner> {
     let keep_ms = audit_keep_ms(config)?;
     Some(AuditPruner::start(parts.node.clone(), Arc::new(NodeClock(parts.clock)), keep_ms))
+}
+
+/// Also where no events are kept any more: those of before go.
+fn start_event_pruner(config: &Config, parts: &Parts) -> EventPruner {
+    let keep_ms = u64::from(config.events.keep_hours) * 3_600_000;
+    EventPruner::start(parts.node.clone(), Arc::new(NodeClock(parts.clock)), keep_ms, config.events.rows_max.into())
 }
 
 fn set_root_key(auth: &AuthConfig, node: &Node) -> Result<(), StartError> {

@@ -21,11 +21,11 @@ Examples:
   # Revoke a key:
   guildhall key revoke 1100000000000000042
 
-Scopes: read, write, publish, tokens, sessions, keys, lab, messages; `all` for
-every one of them. Standard output has the key and nothing else; its id goes to
-standard error. The node must not run: the data directory (--data, or
-store.dir) belongs to one process. While it runs, POST, GET and DELETE /v1/keys
-do the same, with a key that has the scope `keys`.";
+Scopes: read, write, publish, tokens, sessions, keys, lab, messages, events;
+`all` for every one of them. Standard output has the key and nothing else; its
+id goes to standard error. The node must not run: the data directory (--data,
+or store.dir) belongs to one process. While it runs, POST, GET and DELETE
+/v1/keys do the same, with a key that has the scope `keys`.";
 
 /// Arguments of `key`.
 #[derive(Args, Debug)]

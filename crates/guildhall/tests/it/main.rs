@@ -1,6 +1,7 @@
 //! Tests of the real binary: processes, signals, files, HTTP.
 
 mod backend;
+mod backend_events;
 mod backend_messages;
 mod backup;
 mod bucket;

@@ -9,17 +9,20 @@
 mod state;
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page,
-    PictureNames, PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
+    ContentOf, EVENTS_SCANNED_MAX, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
+    MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, Store, StoreError, StoredEvent,
+    TokenHash, TokenRecord, UserChange, UserVersion, events::prune_to,
 };
 use async_trait::async_trait;
-use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_guild::{FeedEvent, GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use state::State;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 /// A store in memory.
@@ -34,6 +37,27 @@ struct Everything {
     records: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
     keep_days: BTreeMap<u64, u32>,
     epochs: BTreeMap<GuildId, u64>,
+    events: VecDeque<StoredEvent>,
+    pruned: u64,
+}
+
+impl Everything {
+    fn event_bounds(&self) -> EventBounds {
+        let newest = self.events.back().map_or(self.pruned, |event| event.position);
+        EventBounds { pruned: self.pruned, newest }
+    }
+
+    fn put_event(&mut self, event: &FeedEvent) {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.events.push_back(StoredEvent {
+            position: self.event_bounds().newest + 1,
+            at: Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),
+            kind: event.kind as u8,
+            guild_id: event.guild_id(),
+            channel_id: event.channel_id(),
+            data: event.to_json(),
+        });
+    }
 }
 
 impl MemoryStore {
@@ -57,7 +81,14 @@ impl MemoryStore {
         if fence.is_some_and(|(guild_id, epoch)| everything.epochs.get(&guild_id) != Some(&epoch.0)) {
             return Err(StoreError::Fenced);
         }
+        let (events, writes): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|write| matches!(write, Write::PutEvent(_)));
         everything.state.apply(writes)?;
+        for write in events {
+            if let Write::PutEvent(event) = write {
+                everything.put_event(&event);
+            }
+        }
         everything.keep_days.retain(|id, _| !gone.contains(id));
         Ok(())
     }
@@ -228,6 +259,34 @@ impl Store for MemoryStore {
             None => everything.keep_days.remove(&id),
         };
         Ok(())
+    }
+
+    async fn events(
+        &self,
+        after: u64,
+        upto: u64,
+        filter: EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let everything = self.lock();
+        let upto = upto.min(after.saturating_add(EVENTS_SCANNED_MAX));
+        let events = everything.events.iter().filter(|event| event.position > after && event.position <= upto);
+        Ok(events.filter(|event| filter.admits(event)).take(limit as usize).cloned().collect())
+    }
+
+    async fn event_bounds(&self) -> Result<EventBounds, StoreError> {
+        Ok(self.lock().event_bounds())
+    }
+
+    async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError> {
+        let mut everything = self.lock();
+        let oldest: Vec<(u64, i64)> =
+            everything.events.iter().take(slice as usize).map(|event| (event.position, event.at.0)).collect();
+        let upto = prune_to(everything.event_bounds(), &oldest, before, rows_max);
+        everything.pruned = everything.pruned.max(upto);
+        let before = everything.events.len();
+        everything.events.retain(|event| event.position > upto);
+        Ok((before - everything.events.len()) as u64)
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

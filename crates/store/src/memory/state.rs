@@ -84,6 +84,8 @@ impl State {
 
     fn write(&mut self, write: Write, undo: &mut Vec<Undo>) -> Result<(), StoreError> {
         match write {
+            // The store appends it, once the others are applied.
+            Write::PutEvent(_) => {}
             Write::PutUser(user) => undo.push(self.set(Undo::User(user.id, Some(user)))),
             Write::PutGuild(guild) => undo.push(self.set(Undo::Guild(guild.id, Some(guild)))),
             Write::PutRole(guild_id, role) => {

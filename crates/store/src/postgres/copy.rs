@@ -63,7 +63,7 @@ const USER: (&str, &str, Kind) = ("user_id", "user_id", Kind::Int);
 const PARENT: &str = "CASE WHEN data ->> '$.type' BETWEEN 10 AND 12 THEN CAST(data ->> '$.parent_id' AS INTEGER) END";
 
 /// In an order in which no row refers to a later one.
-const TABLES: [Table; 17] = [
+const TABLES: [Table; 18] = [
     table("users", &[ID, DATA]),
     Table { name: "guilds", columns: &[ID, DATA], rows: "WHERE id <> 0" },
     Table { name: "deleted_guilds", columns: &[ID], rows: "WHERE id <> 0" },
@@ -91,6 +91,18 @@ const TABLES: [Table; 17] = [
     table("retention", &[ID, ("keep_days", "keep_days", Kind::Int)]),
     table("tokens", &[("hash", "hash", Kind::Bytes), USER, ("created_at", "created_at", Kind::Int)]),
     table("records", &[("kind", "kind", Kind::Text), ("id", "id", Kind::Bytes), ("data", "data", Kind::Bytes)]),
+    table(
+        "events",
+        &[
+            ("seq", "seq", Kind::Int),
+            ("id", "seq", Kind::Int),
+            ("at", "at", Kind::Int),
+            ("kind", "kind", Kind::Int),
+            GUILD,
+            CHANNEL,
+            DATA,
+        ],
+    ),
     table("settings", &[("name", "name", Kind::Text), ("value", "value", Kind::Bytes)]),
 ];
 
@@ -128,6 +140,9 @@ pub async fn copy_sqlite_to_postgres(
     let ordinal: i64 =
         sqlx::query_scalar("SELECT value FROM counters WHERE name = 'reactions'").fetch_one(&mut *source).await?;
     sqlx::query("SELECT setval('reaction_ordinals', $1)").bind(ordinal.max(1)).execute(&mut *target).await?;
+    // Positions of the feed, too.
+    let pruned: i64 = sqlx::query_scalar("SELECT seq FROM events_pruned").fetch_one(&mut *source).await?;
+    sqlx::query("UPDATE events_pruned SET seq = $1").bind(pruned).execute(&mut *target).await?;
     source.commit().await?;
     target.commit().await?;
     // The planner has no statistics of the new rows yet.

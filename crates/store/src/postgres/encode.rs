@@ -10,6 +10,13 @@ use crate::{
 use guildhall_guild::Write;
 use guildhall_model::{Channel, GuildResource, Message, ReactionEmoji};
 use serde::Serialize;
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// Numbers of operations, as `guildhall_apply_1` has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub(super) enum Kind {
     DeleteGuild = 19,
     PutChannel = 20,
     DeleteChannel = 21,
+    /// By `guildhall_put_events_1`.
+    PutEvent = 22,
 }
 
 /// One operation with its arguments; those that it lacks are null.
@@ -84,6 +93,11 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Operation>, StoreError> {
                 put_message(&mut operations, message)?;
                 continue;
             }
+            Write::PutEvent(event) => {
+                let keys = [event.guild_id().map_or(0, int), event.channel_id().map_or(0, int)];
+                let keys = [random_id(), event.kind as i64, keys[0], keys[1]];
+                Operation { data: Some(event.to_json()), ..operation(Kind::PutEvent, keys) }
+            }
             Write::DeleteGuild(id) => operation(Kind::DeleteGuild, [int(*id)]),
             Write::DeleteRole(guild_id, id) => operation(Kind::DeleteRole, [int(*guild_id), int(*id)]),
             Write::DeleteChannel(guild_id, id) => operation(Kind::DeleteChannel, [int(*guild_id), int(*id)]),
@@ -108,6 +122,14 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Operation>, StoreError> {
     operations.append(&mut missing);
     operations.append(&mut members);
     Ok(operations)
+}
+
+/// Distinguishes events, so that one is not written twice by a repeated transaction.
+fn random_id() -> i64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // Its keys are random, and others in each process.
+    static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    STATE.hash_one(COUNT.fetch_add(1, Relaxed)) as i64
 }
 
 /// Unicode emoji have -1, because a key must not be null.

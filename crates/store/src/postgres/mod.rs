@@ -26,9 +26,11 @@ pub use inspect::inspect_postgres;
 pub use options::{PostgresOptions, Sharing};
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
+    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
+    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
+    USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
     accounts::Accounts,
+    events::prune_to,
     migrations, sql,
     stored::{int, sorted},
 };
@@ -37,6 +39,7 @@ use claim::Claim;
 use fault::Fault;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use holder::Holder;
 use sqlx::{
     PgConnection, PgPool, Postgres,
@@ -427,6 +430,32 @@ impl Store for PostgresStore {
             None => sqlx::query("DELETE FROM retention WHERE id = $1").bind(id),
         };
         self.change(query).await.map(drop)
+    }
+
+    async fn events(
+        &self,
+        after: u64,
+        upto: u64,
+        filter: EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        sql::events(&self.read_pool, after, upto, filter, limit).await
+    }
+
+    async fn event_bounds(&self) -> Result<EventBounds, StoreError> {
+        sql::event_bounds(&self.read_pool).await
+    }
+
+    async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError> {
+        let bounds = self.event_bounds().await?;
+        let oldest = sql::oldest_events(&self.read_pool, slice).await?;
+        let upto = match prune_to(bounds, &oldest, before, rows_max) {
+            0 => return Ok(0),
+            upto => upto as i64,
+        };
+        let mark = sqlx::query("UPDATE events_pruned SET seq = GREATEST(seq, $1)").bind(upto);
+        let delete = sqlx::query("DELETE FROM events WHERE seq <= $1").bind(upto);
+        self.change_all([mark, delete]).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

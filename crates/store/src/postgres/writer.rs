@@ -158,7 +158,11 @@ impl Writer {
     /// error in `unknown`.
     async fn persist(&self, group: &[Batch], unknown: &mut Option<Arc<sqlx::Error>>) -> Result<(), Fault> {
         let fences: Vec<(i64, i64)> = group.iter().filter_map(|batch| batch.fence).collect();
-        let operations: Vec<&Operation> = group.iter().flat_map(|batch| &batch.operations).collect();
+        let operations = group.iter().flat_map(|batch| &batch.operations);
+        // Last, because their lock is held until the end.
+        let (events, mut operations): (Vec<&Operation>, Vec<&Operation>) =
+            operations.partition(|of| of.kind == Kind::PutEvent);
+        operations.extend(events);
         let retry_until = Instant::now() + Duration::from_millis(self.options.outage_ms.into());
         let mut conflicts_count = 0;
         let mut pause = AWAY_PAUSES.0;
@@ -217,6 +221,7 @@ impl Writer {
             match part {
                 Part::Each(operations) => self.apply(&mut transaction, &[], operations).await?,
                 Part::Bulk(kind, operations) => bulk(&mut transaction, *kind, operations).await?,
+                Part::Events(operations) => put_events(&mut transaction, operations).await?,
             }
         }
         Ok(transaction.commit().await?)
@@ -259,6 +264,8 @@ enum Part<'a> {
     Each(&'a [&'a Operation]),
     /// Rows of one table.
     Bulk(Kind, &'a [&'a Operation]),
+    /// Events of the feed.
+    Events(&'a [&'a Operation]),
 }
 
 /// Splits operations into statements: long runs of rows of one table, and the rest.
@@ -269,11 +276,16 @@ fn parts<'a>(operations: &'a [&'a Operation]) -> Vec<Part<'a>> {
     while at < operations.len() {
         let kind = operations[at].kind;
         let length = operations[at..].iter().take(BULK_MAX).take_while(|of| of.kind == kind).count();
-        if length >= BULK_MIN && bulk_sql(kind).is_some() {
+        let part = match kind {
+            Kind::PutEvent => Some(Part::Events(&operations[at..at + length])),
+            _ if length >= BULK_MIN && bulk_sql(kind).is_some() => Some(Part::Bulk(kind, &operations[at..at + length])),
+            _ => None,
+        };
+        if let Some(part) = part {
             if each_from < at {
                 parts.push(Part::Each(&operations[each_from..at]));
             }
-            parts.push(Part::Bulk(kind, &operations[at..at + length]));
+            parts.push(part);
             each_from = at + length;
         }
         at += length;
@@ -282,6 +294,15 @@ fn parts<'a>(operations: &'a [&'a Operation]) -> Vec<Part<'a>> {
         parts.push(Part::Each(&operations[each_from..]));
     }
     parts
+}
+
+/// Appends events.
+async fn put_events(connection: &mut PgConnection, operations: &[&Operation]) -> Result<(), Fault> {
+    let key = |n: usize| operations.iter().map(|of| of.keys[n]).collect::<Vec<Option<i64>>>();
+    let query = sqlx::query("SELECT guildhall_put_events_1($1, $2, $3, $4, $5)");
+    let query = query.bind(key(0)).bind(key(1)).bind(key(2)).bind(key(3));
+    query.bind(operations.iter().map(|of| of.data.as_deref()).collect::<Vec<_>>()).execute(connection).await?;
+    Ok(())
 }
 
 /// Statement that puts many rows, and the number of its keys. The rows are distinct.

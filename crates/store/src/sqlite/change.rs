@@ -121,6 +121,21 @@ impl Change {
     }
 }
 
+/// One connection writes, so that positions are in the order of commits.
+const PUT_EVENT: &str = "\
+    INSERT INTO events (seq, at, kind, guild_id, channel_id, data) \
+    SELECT MAX(COALESCE((SELECT MAX(seq) FROM events), 0), seq) + 1, \
+    CAST(unixepoch('subsec') * 1000 AS INTEGER), ?1, ?2, ?3, ?4 FROM events_pruned";
+
+/// Removes events up to a position.
+pub(super) fn prune_events(upto: u64) -> [Change; 2] {
+    let upto = Value::Int(upto as i64);
+    [
+        run("event", "UPDATE events_pruned SET seq = MAX(seq, ?1)", [upto.clone()]),
+        run("event", "DELETE FROM events WHERE seq <= ?1", [upto]),
+    ]
+}
+
 /// Deleting marks; `purge` deletes what is in it. See `0027_deleted.sql`.
 const MARK_GUILD: &str = "\
     INSERT INTO deleted_guilds (id) SELECT id FROM guilds WHERE id = ?1 ON CONFLICT DO NOTHING";
@@ -146,6 +161,16 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
             continue;
         }
         changes.push(match write {
+            Write::PutEvent(event) => run(
+                "event",
+                PUT_EVENT,
+                [
+                    Value::Int(event.kind as i64),
+                    Value::Int(event.guild_id().map_or(0, int)),
+                    Value::Int(event.channel_id().map_or(0, int)),
+                    Value::Text(event.to_json().into()),
+                ],
+            ),
             Write::PutUser(user) => put(Table::Users, &[int(user.id)], &**user)?,
             Write::PutMember(guild_id, member) => {
                 let user_id = int(member.user.id);

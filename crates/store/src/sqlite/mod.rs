@@ -25,9 +25,9 @@ pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, SignIn, Store, StoreError, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion,
-    accounts::Accounts, migrations, sql,
+    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
+    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
+    USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts, events::prune_to, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -36,6 +36,7 @@ use check::Check;
 use checkpoint::Checkpointer;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::MigrateError,
@@ -423,6 +424,29 @@ impl Store for SqliteStore {
 
     async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
         self.write(vec![change::set_keep_days(id, keep_days)]).await.map(drop)
+    }
+
+    async fn events(
+        &self,
+        after: u64,
+        upto: u64,
+        filter: EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        sql::events(&self.read_pool, after, upto, filter, limit).await
+    }
+
+    async fn event_bounds(&self) -> Result<EventBounds, StoreError> {
+        sql::event_bounds(&self.read_pool).await
+    }
+
+    async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError> {
+        let bounds = self.event_bounds().await?;
+        let oldest = sql::oldest_events(&self.read_pool, slice).await?;
+        match prune_to(bounds, &oldest, before, rows_max) {
+            0 => Ok(0),
+            upto => Ok(self.write(change::prune_events(upto).into()).await?.saturating_sub(1)),
+        }
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -19,7 +19,8 @@ use guildhall_model::{
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, ExternalId, ExternalKind, MessageAge, Page, PictureOwner, Store, TokenHash, TokenRecord,
+    ContentOf, EventBounds, EventFilter, ExternalId, ExternalKind, MessageAge, Page, PictureOwner, Store, StoredEvent,
+    TokenHash, TokenRecord,
 };
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _};
@@ -43,6 +44,7 @@ const RETENTION: i64 = 32;
 const GUILD_RESOURCES: i64 = 33;
 /// The account of bert has changed twice.
 const ACCOUNT_VERSIONS: i64 = 40;
+const EVENTS: i64 = 51;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -508,6 +510,22 @@ impl Community {
         self.check_directs(store).await;
         self.check_deleted(store).await;
         self.check_node(store).await;
+        self.check_events(store).await;
+    }
+
+    async fn check_events(&self, store: &dyn Store) {
+        let bounds = self.since(EVENTS, EventBounds { pruned: 2, newest: 3 }).unwrap_or_default();
+        assert_eq!(store.event_bounds().await.unwrap(), bounds, "version {}", self.version);
+        let event = StoredEvent {
+            position: 3,
+            at: Timestamp(1_764_400_000_000),
+            kind: 2,
+            guild_id: Some(id(100)),
+            channel_id: Some(id(101)),
+            data: r#"{"id":"501","channel_id":"101","guild_id":"100"}"#.to_owned(),
+        };
+        let events = store.events(0, bounds.newest, EventFilter::ALL, 10).await.unwrap();
+        assert_eq!(events, self.list(EVENTS, vec![event]), "version {}", self.version);
     }
 
     async fn check_guilds(&self, store: &dyn Store) {

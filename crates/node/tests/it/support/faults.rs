@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord, UserChange, UserVersion,
+    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page, PictureNames,
+    PictureOwner, Place, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -270,6 +271,24 @@ impl Store for FaultStore {
 
     async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
         self.inner.set_keep_days(id, keep_days).await
+    }
+
+    async fn events(
+        &self,
+        after: u64,
+        upto: u64,
+        filter: EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.inner.events(after, upto, filter, limit).await
+    }
+
+    async fn event_bounds(&self) -> Result<EventBounds, StoreError> {
+        self.inner.event_bounds().await
+    }
+
+    async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError> {
+        self.inner.prune_events(before, rows_max, slice).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

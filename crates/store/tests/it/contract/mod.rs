@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod batches;
 pub mod content;
 pub mod directs;
+pub mod events;
 pub mod external;
 pub mod guilds;
 pub mod messages;
@@ -67,6 +68,12 @@ macro_rules! suite {
             external: [
                 one_object_for_each_text,
                 deleting_releases_it,
+            ],
+            events: [
+                events_are_read_from_a_position,
+                e1_an_event_is_committed_with_its_change,
+                e2_a_reader_misses_no_event_of_concurrent_commits,
+                e3_positions_continue_after_removed_events,
             ],
             content: [an_account_s_content_is_found_in_steps],
             node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
