@@ -28,6 +28,7 @@ pub mod jwks_url;
 mod lab;
 pub mod open_files;
 pub mod preflight;
+mod review_hook;
 mod secrets;
 mod server;
 mod start_error;

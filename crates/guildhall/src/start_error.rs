@@ -55,6 +55,12 @@ pub enum StartError {
         setting: &'static str,
         path: PathBuf,
     },
+    /// A hook without a secret: its service could not know who calls.
+    #[error("hook.url needs hook.secret or hook.secret_file, which signs the requests")]
+    HookSecret,
+    /// The server of the hook cannot be authenticated.
+    #[error("the server of hook.url cannot be authenticated")]
+    HookTrust(#[source] TrustError),
     /// The certificate.
     #[error("tls.cert_file ({}) and tls.key_file ({}) cannot be used", .cert_file.display(), .key_file.display())]
     Tls {
@@ -182,6 +188,8 @@ impl StartError {
             Self::StoreUrlFile { .. }
             | Self::SecretFile { .. }
             | Self::SecretTooShort { .. }
+            | Self::HookSecret
+            | Self::HookTrust(_)
             | Self::Tls { .. }
             | Self::Issuers { .. }
             | Self::JwksUrl(_)

@@ -19,7 +19,13 @@ use guildhall_guild::{Actor, CONTENT_CHARS_MAX, Command, MessagePatch, NewMessag
 use guildhall_model::{ChannelId, GuildId, MessageId, NewAttachment, UserId, WebhookId};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// Time in which `Authenticate` answers.
@@ -115,6 +121,36 @@ pub enum Review {
     Replace(String),
     /// The message is refused: the client gets 400 with upstream's code 200000.
     Refuse,
+    /// As `Refuse`, with a text for the client instead of upstream's: at most 200 characters, and few different ones.
+    RefuseWith(String),
+    /// The text could not be reviewed, and the message is published as it is.
+    Unreviewed,
+    /// The text cannot be reviewed now: the client gets 503, and may send it again.
+    Unavailable,
+}
+
+/// Numbers of reviews by their result.
+#[derive(Debug, Default)]
+pub(crate) struct ReviewCounts([AtomicU64; REVIEW_RESULTS.len()]);
+
+/// Names of results, in the order of `ReviewCounts`.
+const REVIEW_RESULTS: [&str; 5] = ["published", "replaced", "refused", "unreviewed", "unavailable"];
+
+impl ReviewCounts {
+    fn count(&self, review: Option<&Review>) {
+        let result = match review {
+            Some(Review::Publish) => 0,
+            Some(Review::Replace(_)) => 1,
+            Some(Review::Refuse | Review::RefuseWith(_)) => 2,
+            Some(Review::Unreviewed) => 3,
+            Some(Review::Unavailable) | None => 4,
+        };
+        self.0[result].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Vec<(&'static str, u64)> {
+        REVIEW_RESULTS.into_iter().zip(self.0.iter().map(|count| count.load(Ordering::Relaxed))).collect()
+    }
 }
 
 /// Reviews messages of accounts and webhooks, before they are stored and published.
@@ -221,14 +257,23 @@ fn text_of(guild_id: GuildId, actor: Actor, command: &mut Command) -> Option<(Pl
 }
 
 /// Reviews the text of a command, which it may replace.
-async fn review(hook: &dyn ReviewMessage, place: Place, mut text: Text<'_>) -> Result<(), Refusal> {
-    let Ok(review) = timeout(REVIEW_MAX, hook.review(text.draft(place))).await else {
+async fn review(
+    hook: &dyn ReviewMessage,
+    counts: &ReviewCounts,
+    place: Place,
+    mut text: Text<'_>,
+) -> Result<(), Refusal> {
+    let review = timeout(REVIEW_MAX, hook.review(text.draft(place))).await;
+    counts.count(review.as_ref().ok());
+    let Ok(review) = review else {
         tracing::warn!("the hook for messages did not answer in time: a message was refused");
         return Err(Refusal::Unavailable);
     };
     match review {
-        Review::Publish => Ok(()),
+        Review::Publish | Review::Unreviewed => Ok(()),
         Review::Refuse => Err(Refusal::Blocked),
+        Review::RefuseWith(message) => Err(Refusal::blocked(&message)),
+        Review::Unavailable => Err(Refusal::Unavailable),
         Review::Replace(content) if content.chars().count() <= CONTENT_CHARS_MAX => {
             text.replace(content);
             Ok(())
@@ -246,6 +291,13 @@ impl Node {
         self.inner.hooks.set(hooks).is_ok()
     }
 
+    /// Numbers of reviews of messages by their result. None: there is no hook for messages.
+    #[must_use]
+    pub fn review_counts(&self) -> Option<Vec<(&'static str, u64)>> {
+        let has_hook = self.inner.hooks.get().is_some_and(|hooks| hooks.review_message.is_some());
+        has_hook.then(|| self.inner.reviews.read())
+    }
+
     /// Lets the hook for messages review a command that has a text.
     pub(crate) async fn review(&self, guild_id: GuildId, actor: Actor, command: &mut Command) -> Result<(), Refusal> {
         let Some(hook) = self.inner.hooks.get().and_then(|hooks| hooks.review_message.as_deref()) else {
@@ -253,7 +305,7 @@ impl Node {
         };
         let Some((place, text)) = text_of(guild_id, actor, command) else { return Ok(()) };
         // In a box, because few commands have a text, and the future of each would have room for it.
-        Box::pin(review(hook, place, text)).await
+        Box::pin(review(hook, &self.inner.reviews, place, text)).await
     }
 }
 

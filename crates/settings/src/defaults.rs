@@ -2,8 +2,8 @@
 
 use super::value::{
     BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions,
-    HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Text,
-    Upgrades, UploadMode,
+    HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs,
+    Synchronous, Text, Upgrades, UploadMode,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -138,6 +138,13 @@ pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 /// Most communities have their own client, and a page that is not served needs no attention.
 pub const CHAT: ChatMode = ChatMode::Off;
 pub const DASHBOARD: DashboardMode = DashboardMode::On;
+
+/// Ten times what a service in the same data centre needs.
+pub const HOOK_TIMEOUT_MS: u32 = 250;
+/// Whoever sets a hook means that no message passes it.
+pub const HOOK_ON_FAILURE: HookFailure = HookFailure::Refuse;
+/// At 1 ms per answer some 200,000 messages a second.
+pub const HOOK_REQUESTS_MAX: u32 = 256;
 
 /// A row per event costs a write for each, which a node without such a backend need not pay.
 pub const EVENTS_KEEP: KeepEvents = KeepEvents::Off;

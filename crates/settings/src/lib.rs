@@ -34,15 +34,16 @@ pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use reload::{Change, changes, merged};
 pub use settings::{
-    AuthConfig, CanariesConfig, ClusterConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig,
-    LogConfig, ServerConfig, StoreConfig, TlsConfig, TracesConfig, UploadsConfig, UsersConfig, VisibilityConfig,
-    VoiceConfig,
+    AuthConfig, CanariesConfig, ClusterConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, HookConfig,
+    LimitsConfig, LogConfig, ServerConfig, StoreConfig, TlsConfig, TracesConfig, UploadsConfig, UsersConfig,
+    VisibilityConfig, VoiceConfig,
 };
 pub use store_url::{DATABASE_FILE, Database, PostgresUrl, StoreUrl};
 pub use value::{
     Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
-    DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat,
-    MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
+    DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter,
+    LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset,
+    VoiceEndpoint,
 };
 
 use raw::RawConfig;

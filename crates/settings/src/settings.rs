@@ -15,9 +15,9 @@ use super::{
     store_url::StoreUrl,
     value::{
         Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
-        DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, KeepEvents, LogFilter, LogFormat,
-        MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value,
-        VoiceEndpoint,
+        DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter,
+        LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset,
+        Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -431,6 +431,25 @@ settings! {
         /// Days after which messages are deleted, with their reactions, pins and files, within about an hour; 0: never.
         /// Backends set other values for guilds and channels (`/v1/…/retention`). Clients get no event.
         keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS, live;
+    }
+    /// The hook before delivery: a service that may refuse or change messages of accounts and webhooks.
+    hook: HookConfig {
+        /// Gets a POST for each new and each edited message, and decides on it. https://, or http:// of this machine.
+        /// Not set: there is no hook. The same for all nodes of a cluster.
+        url: Option<HttpUrl>, UrlRule::Authenticated => None;
+        /// Signs the requests (HMAC-SHA256), at least 32 bytes; needed with `url`.
+        secret: Option<Secret> => None;
+        /// A file with `secret`; surrounding white space is ignored.
+        secret_file: Option<PathBuf> => None;
+        /// Certificates that authenticate the server of `url`, PEM. Not set: those that this system trusts.
+        ca_file: Option<PathBuf> => None;
+        /// Time from the message until the answer, milliseconds. A message waits this long at most.
+        timeout_ms: u32, 1..=1_900 => defaults::HOOK_TIMEOUT_MS;
+        /// A message for which there is no answer in time. "refuse": the client gets 503 and may send it again.
+        /// "allow": it is published as it is.
+        on_failure: HookFailure => defaults::HOOK_ON_FAILURE;
+        /// Requests to the hook at the same time; past it `on_failure` holds.
+        requests_max: u32, 1..=65_536 => defaults::HOOK_REQUESTS_MAX;
     }
     /// The feed of backends: what happened in guilds and direct messages, for GET /v1/events and webhooks.
     events: EventsConfig {

@@ -340,6 +340,16 @@ choices! {
 }
 
 choices! {
+    /// What becomes of a message that the hook does not decide on.
+    HookFailure {
+        /// It is published.
+        Allow = "allow",
+        /// It is refused with 503.
+        Refuse = "refuse",
+    }
+}
+
+choices! {
     /// Whether events are kept for backends.
     KeepEvents {
         /// Each event is stored with the change that it reports.

@@ -207,6 +207,7 @@ impl Metrics {
             loops: self.loop_reports(),
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
+            reviews: self.node.review_counts().unwrap_or_default(),
             keys_refused: self.node.refused_keys(),
             identifies_refused: self.partitions.refused_identifies(),
             resumes_refused: self.partitions.refused_resumes(),
@@ -240,6 +241,7 @@ struct Snapshot {
     loops: Vec<LoopReport>,
     commits: CommitStats,
     tokens_refused: Vec<(&'static str, u64)>,
+    reviews: Vec<(&'static str, u64)>,
     keys_refused: Vec<(&'static str, u64)>,
     identifies_refused: Vec<(&'static str, u64)>,
     resumes_refused: Vec<(&'static str, u64)>,
@@ -340,6 +342,9 @@ impl Snapshot {
         let refused = &self.identifies_refused;
         out.counters("identifies_refused", "IDENTIFYs that started no session", &by_reason(refused))?;
         out.counters("tokens_refused", "Tokens that REST or the gateway refused", &by_reason(&self.tokens_refused))?;
+        let reviews: Vec<(Vec<Label>, u64)> =
+            self.reviews.iter().map(|(result, count)| (vec![("result", (*result).to_owned())], *count)).collect();
+        out.counters("reviews", "Messages that the hook reviewed", &reviews)?;
         out.counters("keys_refused", "Keys that the backend API refused", &by_reason(&self.keys_refused))?;
         out.counter("sign_on_accounts", "Accounts made for subjects of the sign-on", self.sign_on_accounts)?;
         if let Some(dropped) = self.access_dropped {

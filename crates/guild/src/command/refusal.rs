@@ -218,6 +218,9 @@ pub enum Refusal {
     /// A hook of the program around the node refused the text. Guilds never return it: the caller's node does.
     #[error("Message was blocked by automatic moderation")]
     Blocked,
+    /// As `Blocked`, with the hook's text for the client: `Refusal::blocked`.
+    #[error("{0}")]
+    BlockedBecause(#[serde(deserialize_with = "field_name")] FieldName),
     /// The object was changed by another caller: read it again.
     #[error("It was changed by another request")]
     Changed,
@@ -235,7 +238,35 @@ pub enum Refusal {
     Internal,
 }
 
+/// Texts of hooks that are kept for good. A further one is left out.
+const BLOCKED_TEXTS_MAX: usize = 1_024;
+/// A longer text is cut.
+const BLOCKED_CHARS_MAX: usize = 200;
+
+static BLOCKED_TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
 impl Refusal {
+    /// The refusal of a text with a message for its author, of at most `BLOCKED_CHARS_MAX` characters. A hook has few
+    /// different ones; past `BLOCKED_TEXTS_MAX` a new one is replaced by `Blocked`.
+    #[must_use]
+    pub fn blocked(message: &str) -> Self {
+        let message: String = message.trim().chars().take(BLOCKED_CHARS_MAX).collect();
+        if message.is_empty() {
+            return Self::Blocked;
+        }
+        // The set is consistent between any two statements.
+        let mut texts = BLOCKED_TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = texts.get(&*message) {
+            return Self::BlockedBecause(text);
+        }
+        if texts.len() >= BLOCKED_TEXTS_MAX {
+            return Self::Blocked;
+        }
+        let text: &'static str = Box::leak(message.into_boxed_str());
+        texts.insert(text);
+        Self::BlockedBecause(text)
+    }
+
     /// HTTP status and JSON error code.
     #[must_use]
     pub fn status_and_code(self) -> (u16, u32) {
@@ -297,7 +328,7 @@ impl Refusal {
             Self::FinishedEvent => (400, 180_000),
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
-            Self::Blocked => (400, 200_000),
+            Self::Blocked | Self::BlockedBecause(_) => (400, 200_000),
             Self::Changed => (409, 0),
             Self::Unavailable | Self::DiskFull | Self::DatabaseAway => (503, 0),
             Self::Internal => (500, 0),

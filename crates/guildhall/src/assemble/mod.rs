@@ -26,6 +26,7 @@ use crate::{
     issuers, jwks_url,
     lab::NodeLab,
     open_files, preflight,
+    review_hook::ReviewHook,
     secrets::{random, secret, voice_key},
     start_error::StartError,
     takeover::{Inherited, Predecessor, TakeoverError},
@@ -129,7 +130,7 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     preflight::check(config)?;
     let mut guards = Guards::default();
     let (parts, bill_worker, mut inherited) = prepare(config, predecessor, &mut guards).await?;
-    parts.node.set_hooks(hooks);
+    parts.node.set_hooks(with_review_hook(config, hooks)?);
     start_key_sets(&config.auth, &parts.node, &mut guards)?;
     guards.keep(parts.files.as_ref().map(|files| files.keep_swept(parts.store.clone())));
     let live = live_parts(config, &parts);
@@ -374,6 +375,17 @@ fn start_traces(config: &Config, node: &Node) -> Result<Option<Traces>, StartErr
 fn start_pruner(config: &Config, parts: &Parts) -> Option<AuditPruner> {
     let keep_ms = audit_keep_ms(config)?;
     Some(AuditPruner::start(parts.node.clone(), Arc::new(NodeClock(parts.clock)), keep_ms))
+}
+
+/// The hook of the settings, unless the program has one of its own.
+fn with_review_hook(config: &Config, mut hooks: Hooks) -> Result<Hooks, StartError> {
+    if hooks.review_message.is_none()
+        && let Some(hook) = ReviewHook::of(&config.hook)?
+    {
+        tracing::info!(host = config.hook.url.as_ref().map(|url| url.host()), "messages pass a hook before delivery");
+        hooks.review_message = Some(Arc::new(hook));
+    }
+    Ok(hooks)
 }
 
 /// Also where no events are kept any more: those of before go.

@@ -16,6 +16,7 @@ mod embed;
 mod exact;
 mod experiments;
 mod hostile;
+mod http_sink;
 mod issuers;
 mod jwks_url;
 mod kill;
@@ -40,6 +41,7 @@ mod refusals;
 mod rehearsal;
 mod reload;
 mod reports;
+mod review_hook;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
 mod secrecy;
