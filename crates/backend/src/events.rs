@@ -120,6 +120,10 @@ impl EventBody {
         })
     }
 
+    pub fn position(&self) -> u64 {
+        self.position.0
+    }
+
     pub fn bytes(&self) -> usize {
         self.data.get().len() + 200
     }

@@ -22,6 +22,7 @@ mod channels;
 mod cluster;
 mod dashboard;
 mod delete_user;
+mod deliveries;
 mod directs;
 mod document;
 mod dto;
@@ -59,6 +60,7 @@ mod types;
 mod users;
 mod voice_reports;
 mod voice_states;
+mod webhooks;
 mod wording;
 
 pub use audit::{AuditPruner, note_rollback};
@@ -79,8 +81,8 @@ pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
-    document::Document, error::V1Error, events::EventsWatch, executions::ClusterExecutions, external::ExternalLocks,
-    idempotency::Idempotency, jobs::Jobs,
+    deliveries::Deliveries, document::Document, error::V1Error, events::EventsWatch, executions::ClusterExecutions,
+    external::ExternalLocks, idempotency::Idempotency, jobs::Jobs,
 };
 use axum::{
     Router,
@@ -134,6 +136,8 @@ pub struct V1Limits {
     pub idempotency_keys_max: usize,
     /// Whether guilds write events to the feed.
     pub keeps_events: bool,
+    /// Whether webhooks may have addresses of private networks, and http:// URLs.
+    pub private_webhooks: bool,
     /// Milliseconds for which entries of the audit log are kept. None: there is no log.
     pub audit_keep_ms: Option<u64>,
 }
@@ -156,6 +160,7 @@ impl Default for V1Limits {
             reach_deadline_ms: 2_000,
             idempotency_keys_max: 100_000,
             keeps_events: false,
+            private_webhooks: false,
             audit_keep_ms: Some(90 * 86_400_000),
         }
     }
@@ -212,6 +217,7 @@ pub(crate) struct V1 {
     external_locks: ExternalLocks,
     jobs: Jobs,
     events: EventsWatch,
+    deliveries: Deliveries,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
@@ -238,6 +244,7 @@ impl V1 {
             external_locks: ExternalLocks::new(),
             jobs: Jobs::default(),
             events: EventsWatch::new(),
+            deliveries: Deliveries::default(),
             node,
             gateway,
             session_events,
@@ -287,6 +294,7 @@ pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
     let v1 = Arc::new(V1::new(state));
     Jobs::start(&v1);
     EventsWatch::start(&v1);
+    Deliveries::start(&v1);
     let backends = v1_router(&v1);
     BackendRouters { dashboard: dashboard::router(&v1, backends.clone(), cookies), v1: backends }
 }

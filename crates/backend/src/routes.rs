@@ -11,7 +11,7 @@ use crate::{
     caller::{Caller, Needs},
     channels, cluster, directs, events, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries,
     members, messages, node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
-    voice_states,
+    voice_states, webhooks,
 };
 use guildhall_node::Scope;
 use std::sync::Arc;
@@ -127,6 +127,14 @@ fn rows() -> Vec<Row> {
         directs::create,
         events::poll,
         events::follow,
+        webhooks::list,
+        webhooks::create,
+        webhooks::read,
+        webhooks::update,
+        webhooks::delete,
+        webhooks::list_dead_letters,
+        webhooks::retry_dead_letter,
+        webhooks::delete_dead_letter,
         jobs::list,
         jobs::read,
         publish::publish,

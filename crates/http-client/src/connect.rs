@@ -9,7 +9,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
-use std::{error::Error, io};
+use std::{error::Error, io, net::SocketAddr};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -51,6 +51,22 @@ pub(crate) fn is_https(url: &Uri) -> bool {
 pub async fn connect(url: &Uri, tls: Option<&TlsConnector>) -> Result<Box<dyn Stream>, ConnectError> {
     let port = url.port_u16().unwrap_or(if is_https(url) { 443 } else { 80 });
     let stream = TcpStream::connect((host(url), port)).await.map_err(ConnectError::Tcp)?;
+    match tls {
+        None => Ok(Box::new(stream)),
+        Some(tls) => secure(host(url), stream, tls).await,
+    }
+}
+
+/// Connects to an address of the host of `url`, which the caller has resolved; otherwise as `connect`.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub async fn connect_to(
+    address: SocketAddr,
+    url: &Uri,
+    tls: Option<&TlsConnector>,
+) -> Result<Box<dyn Stream>, ConnectError> {
+    let stream = TcpStream::connect(address).await.map_err(ConnectError::Tcp)?;
     match tls {
         None => Ok(Box::new(stream)),
         Some(tls) => secure(host(url), stream, tls).await,

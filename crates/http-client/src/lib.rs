@@ -16,7 +16,7 @@ mod pool;
 mod trust;
 
 pub use client::{Client, RequestError};
-pub use connect::{ConnectError, Connection, Stream, connect, handshake, request};
+pub use connect::{ConnectError, Connection, Stream, connect, connect_to, handshake, request};
 pub use hyper_util::client::legacy::Client as PoolClient;
 pub use pool::{Connect, PoolLimits, Pooled, pool};
 pub use tokio_rustls::TlsConnector;

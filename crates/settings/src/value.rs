@@ -340,6 +340,16 @@ choices! {
 }
 
 choices! {
+    /// Whether webhooks may reach private networks.
+    PrivateWebhooks {
+        /// They may.
+        On = "on",
+        /// They may not.
+        Off = "off",
+    }
+}
+
+choices! {
     /// What becomes of a message that the hook does not decide on.
     HookFailure {
         /// It is published.

@@ -12,8 +12,8 @@ use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_rest::{ApiLimits, UserPolicy};
 use guildhall_session::{LogLimits, Share};
 use guildhall_settings::{
-    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, KeepEvents, StreamMode,
-    UsersPreset,
+    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, KeepEvents, PrivateWebhooks,
+    StreamMode, UsersPreset,
 };
 use std::{num::NonZeroU32, thread};
 
@@ -238,6 +238,7 @@ pub(super) fn v1_limits(config: &Config) -> V1Limits {
         requests_per_s: (per_s > 0).then_some(per_s),
         audit_keep_ms: audit_keep_ms(config),
         keeps_events: config.events.keep == KeepEvents::On,
+        private_webhooks: config.events.private_webhooks == PrivateWebhooks::On,
         ..V1Limits::default()
     }
 }

@@ -3,6 +3,7 @@
 mod backend;
 mod backend_events;
 mod backend_messages;
+mod backend_webhooks;
 mod backup;
 mod bucket;
 mod cli;
