@@ -50,7 +50,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often a node of a cluster looks whether it delivers, and whether another one changed a webhook.
 const POLL: Duration = Duration::from_secs(1);
-/// A webhook whose events are rare stores its progress at least after so many others.
+/// Events of others after which a webhook stores its progress.
 const SKIPPED_MAX: u64 = 5_000;
 
 /// Why a request failed.

@@ -338,7 +338,7 @@ pub(super) async fn poll(
         if is_end {
             stretches = 0;
             tokio::select! {
-                // Whether it changed or the time is over, the feed is read once more.
+                // After a change and at the deadline the feed is read again.
                 _ = timeout_at(deadline, news.changed()) => {}
                 () = life.over() => return Err(V1Error::revoked()),
             }

@@ -279,6 +279,23 @@ pub(crate) async fn ids_of<T>(
     Ok(ids)
 }
 
+/// The ids of objects that lines name; none for an unknown external id.
+pub(crate) async fn known_ids(v1: &V1, kind: ExternalKind, named: &[AnyId]) -> Result<Vec<Option<u64>>, V1Error> {
+    let texts =
+        named.iter().filter_map(|named| if let AnyId::External(text) = named { Some(text.clone()) } else { None });
+    let texts: Vec<String> = texts.collect();
+    let mut known: HashMap<String, u64> = HashMap::new();
+    for texts in texts.chunks(EXTERNAL_IDS_MAX) {
+        let found = v1.in_time(v1.node.store().with_external_ids(kind, texts)).await??;
+        known.extend(found.into_iter().map(|ExternalId { id, text }| (text, id)));
+    }
+    let id = |named: &AnyId| match named {
+        AnyId::Id(id) => Some(id.0),
+        AnyId::External(text) => known.get(text).copied(),
+    };
+    Ok(named.iter().map(id).collect())
+}
+
 /// The same of one.
 pub(crate) async fn id_in<T>(v1: &V1, kind: ExternalKind, field: &str, named: &AnyId) -> Result<Id<T>, V1Error> {
     let ids = ids_of(v1, kind, |_| field.to_owned(), std::slice::from_ref(named)).await?;

@@ -448,12 +448,12 @@ fn read_line(v1: &V1, guild_id: GuildId, roles: &BTreeSet<RoleId>, line: &[u8]) 
     Ok(line)
 }
 
-fn failure(line: u64, error: V1Error) -> ImportFailure {
+pub(super) fn failure(line: u64, error: V1Error) -> ImportFailure {
     ImportFailure { line, code: error.code, message: error.message.into_owned(), errors: error.errors }
 }
 
 /// Why an import ends early.
-enum Ended {
+pub(super) enum Ended {
     Gone,
     Failed(V1Error),
 }

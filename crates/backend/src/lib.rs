@@ -35,6 +35,7 @@ mod extract;
 mod guilds;
 mod idempotency;
 mod import;
+mod import_messages;
 mod jobs;
 mod keys;
 mod lab;

@@ -166,7 +166,7 @@ fn key_text(api_key: u64, key: &str) -> String {
 
 /// Changes a message
 ///
-/// Any message, whoever wrote it. Clients get MESSAGE_UPDATE.
+/// A message of any author. Clients get MESSAGE_UPDATE.
 #[utoipa::path(patch, path = "/v1/channels/{channel_id}/messages/{message_id}", tag = "messages",
     params(("channel_id" = AnyId, Path), ("message_id" = Snowflake, Path)), request_body = MessageChangeBody,
     responses((status = 200, body = MessageBody), (status = 404, body = V1Error),

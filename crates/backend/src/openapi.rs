@@ -4,10 +4,11 @@
 //! Not here    routes and bodies: with their handlers.
 
 use super::{
-    dto::{ImportLine, ImportUser},
+    dto::{HistoryLine, ImportLine, ImportUser},
     error::V1Error,
     events::EventBody,
     import::{ImportFailure, ImportProgress},
+    import_messages::HistoryProgress,
     session_events::{Lost, NodeLine, SessionEventBody},
 };
 use serde_json::Value;
@@ -44,6 +45,8 @@ const COMMON: [(&str, &str); 6] = [
         ImportUser,
         ImportProgress,
         ImportFailure,
+        HistoryLine,
+        HistoryProgress,
         EventBody,
         SessionEventBody,
         Lost,

@@ -9,9 +9,9 @@
 use crate::{
     V1, audit, bans,
     caller::{Caller, Needs},
-    channels, cluster, directs, events, experiments, guilds, import, jobs, keys, lab, lab_dark, lab_dictionaries,
-    members, messages, node, openapi, publish, retention, roles, roles_bulk, session_events, sessions, tokens, users,
-    voice_states, webhooks,
+    channels, cluster, directs, events, experiments, guilds, import, import_messages, jobs, keys, lab, lab_dark,
+    lab_dictionaries, members, messages, node, openapi, publish, retention, roles, roles_bulk, session_events,
+    sessions, tokens, users, voice_states, webhooks,
 };
 use guildhall_node::Scope;
 use std::sync::Arc;
@@ -118,6 +118,7 @@ fn rows() -> Vec<Row> {
         messages::read,
         messages::update,
         messages::delete,
+        import_messages::import,
         users::read,
         users::put,
         users::update,

@@ -42,7 +42,7 @@ const DEAD_LETTERS: &str = "v1_webhook_dead";
 const WEBHOOKS_MAX: usize = 100;
 const NAMED_MAX: usize = 100;
 const URL_CHARS_MAX: usize = 2_048;
-/// Dead letters of one webhook; with so many it is paused.
+/// Dead letters of one webhook; at the limit it is paused.
 pub(super) const DEAD_LETTERS_MAX: usize = 100;
 
 /// A webhook as stored.
@@ -61,7 +61,7 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    /// What the store can filter by.
+    /// The part of its conditions by which the store filters.
     pub fn filter(&self) -> EventFilter {
         let one = |ids: &[u64]| if let [id] = ids { Some(*id) } else { None };
         let kinds = match &self.types[..] {

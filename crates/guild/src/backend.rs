@@ -11,10 +11,12 @@
 //! Not here    whether an id is in use in another guild, forms: `guildhall-backend`.     Spec  docs/backend-api.md.
 
 use crate::{
+    cache::CachedMessage,
     channels::is_creatable,
     command::{
-        BackendCommand, CommandResult, Expected, GuildReply, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember,
-        PublishReply, REASSIGNED_MAX, ROLE_CHANGES_MAX, Refusal, RoleChange, RolesPut, Upserted, request::dispatch,
+        BackendCommand, CommandResult, Expected, GuildReply, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported,
+        JoinAudience, NewMember, PublishReply, REASSIGNED_MAX, ROLE_CHANGES_MAX, Refusal, RoleChange, RolesPut,
+        Upserted, request::dispatch,
     },
     machine::Guild,
     publications::PublicationId,
@@ -85,6 +87,7 @@ impl Guild {
                 self.send_message(turn, *channel_id, author, message, key.as_ref())
             },
             ReassignMessages { channel_id, ids, to } => self.reassign_messages(turn, *channel_id, ids, to),
+            ImportMessages(messages) => self.import_messages(turn, messages),
             Publish { rule, event, id } => self.publish_of_backend(turn.now, rule, event, *id),
             ;
         })
@@ -353,6 +356,29 @@ impl Guild {
                 referenced,
                 ReplicaUpdate::None,
             );
+        }
+        Ok(count)
+    }
+
+    /// Their channels' newest messages stay as they are until the guild is loaded again: relays have them, too.
+    fn import_messages(&mut self, turn: Turn<'_>, messages: &[Arc<Message>]) -> CommandResult<u64> {
+        if messages.len() > IMPORT_MESSAGES_MAX {
+            return Err(Refusal::InvalidForm("messages").into());
+        }
+        for message in messages {
+            self.message_channel(turn, message.channel_id)?;
+        }
+        // Nothing is refused from here on.
+        let mut count = 0;
+        for message in messages {
+            let key = (message.channel_id, message.id);
+            if self.messages.cached(key).is_some() {
+                continue;
+            }
+            self.write(Write::PutMessage(message.clone()));
+            let version = self.touch();
+            self.messages.put(key, CachedMessage::new(message.clone()), version);
+            count += 1;
         }
         Ok(count)
     }

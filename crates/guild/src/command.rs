@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 pub use audit::AuditQuery;
 pub use backend::{
-    BackendCommand, Expected, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
-    RoleChange, RolesPut,
+    BackendCommand, Expected, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, JoinAudience, NewMember,
+    REASSIGNED_MAX, ROLE_CHANGES_MAX, RoleChange, RolesPut,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};

@@ -1,7 +1,7 @@
 //! Review hook: a service that decides on messages before they are published (`hook.url`).
 //!
 //! Owns        the request for a text, its signature, and the breaker that spares a service which does not answer.
-//! Invariants  V1 a text without a decision in time is treated as `hook.on_failure` says. V2 while the breaker is open,
+//! Invariants  V1 `hook.on_failure` decides on a text without a decision in time. V2 while the breaker is open,
 //!             no message waits: one at a time probes the service. (tests `it/review_hook.rs`)
 //! Limits      `timeout_ms`, `requests_max` at once, `ANSWER_BYTES_MAX`; `FAILURES_MAX` failures in a row open the
 //!             breaker for `OPEN_MAX`.
@@ -47,7 +47,7 @@ struct Question<'a> {
     content: &'a str,
     embeds: &'a [serde_json::Value],
     components: &'a [serde_json::Value],
-    attachments: &'a [guildhall_model::Attachment],
+    attachments: &'a [guildhall_model::NewAttachment],
 }
 
 #[derive(Serialize)]

@@ -143,7 +143,7 @@ pub const DASHBOARD: DashboardMode = DashboardMode::On;
 pub const PRIVATE_WEBHOOKS: PrivateWebhooks = PrivateWebhooks::Off;
 /// Ten times what a service in the same data centre needs.
 pub const HOOK_TIMEOUT_MS: u32 = 250;
-/// Whoever sets a hook means that no message passes it.
+/// An operator who sets a hook wants no message to pass without its decision.
 pub const HOOK_ON_FAILURE: HookFailure = HookFailure::Refuse;
 /// At 1 ms per answer some 200,000 messages a second.
 pub const HOOK_REQUESTS_MAX: u32 = 256;

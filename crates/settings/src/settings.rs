@@ -460,9 +460,9 @@ settings! {
         keep_hours: u32, 1..=8_760 => defaults::EVENTS_KEEP_HOURS;
         /// Events that are kept at most; past it the oldest are removed. Each has about a kilobyte.
         rows_max: u32, 1_000..=1_000_000_000 => defaults::EVENTS_ROWS_MAX;
-        /// "on": webhooks (/v1/webhooks) may have http:// URLs, and hosts with addresses of private networks and of this
-        /// machine. A holder of a key with the scope `events` can then have the node send requests to them. "off": only
-        /// https:// and public addresses.
+        /// "on": webhooks (/v1/webhooks) may have http:// URLs, and hosts with addresses of private networks and of
+        /// this machine. A holder of a key with the scope `events` can then have the node send requests to them. "off":
+        /// only https:// and public addresses.
         private_webhooks: PrivateWebhooks => defaults::PRIVATE_WEBHOOKS;
     }
     /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. Files are deleted with their message,

@@ -22,11 +22,10 @@ const NONCE_CHARS_MAX: usize = 25;
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessageBody {
     /// Account that sends it, member of the guild or not. In a direct message it is a recipient.
-    #[serde(skip_serializing)]
     pub author_id: AnyId,
     /// Idempotency key. For five minutes, a request of the same author with the same key is answered with the first
     /// message, and sends none.
-    #[serde(default, skip_serializing)]
+    #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub key: Option<String>,
     /// Text of the message.
@@ -64,7 +63,7 @@ pub(crate) struct NewMessageBody {
     #[serde(default)]
     allowed_mentions: Option<AllowedMentionsBody>,
     /// Message of the same channel that it replies to.
-    #[serde(default, skip_serializing)]
+    #[serde(default)]
     reply_to: Option<Snowflake>,
 }
 
@@ -157,7 +156,7 @@ pub(crate) struct MessageChangeBody {
     #[schema(value_type = Option<Vec<Object>>, required = false, max_items = 40)]
     components: Option<Option<Vec<Value>>>,
     /// Ids of the files that stay; null removes all.
-    #[serde(default, deserialize_with = "nullable", skip_serializing)]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Snowflake>>, required = false, max_items = 10)]
     attachment_ids: Option<Option<Vec<Snowflake>>>,
     /// Replaces the flags that an author may change: 4 and 32768.
@@ -184,6 +183,7 @@ impl MessageChangeBody {
     }
 }
 
+/// The form of clients, which ignores the fields of backends.
 fn as_form<T: Serialize>(body: &T) -> Result<Value, V1Error> {
     serde_json::to_value(body).map_err(|_| V1Error::bug("a message"))
 }
@@ -197,6 +197,63 @@ fn invalid(faults: Vec<FieldFault>) -> V1Error {
         FieldError { field, message }
     };
     V1Error::invalid(faults.into_iter().map(error).collect())
+}
+
+/// A message of a history.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HistoryLine {
+    /// Its id, which contains its time. Omitted: one that the node makes from `timestamp`, the channel, the author and
+    /// the text, the same each time.
+    #[serde(default)]
+    pub id: Option<Snowflake>,
+    /// Channel or thread of the guild.
+    pub channel_id: AnyId,
+    /// Account that wrote it, member or not.
+    pub author_id: AnyId,
+    /// When it was written; needed without `id`.
+    #[serde(default)]
+    pub timestamp: Option<Time>,
+    /// When it was changed last.
+    #[serde(default)]
+    pub edited_timestamp: Option<Time>,
+    /// Text of the message.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    pub content: String,
+    /// In the form of the protocol.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>, max_items = 10)]
+    embeds: Vec<Value>,
+    /// In the form of the protocol.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>, max_items = 40)]
+    components: Vec<Value>,
+    /// Files that are hosted elsewhere.
+    #[serde(default)]
+    #[schema(max_items = 10)]
+    attachments: Vec<LinkedFile>,
+    /// Message flags that a sender may set.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    flags: u32,
+    /// Message of the same channel that it replies to, imported or not.
+    #[serde(default)]
+    pub reply_to: Option<Snowflake>,
+}
+
+impl Check for HistoryLine {
+    fn check(&self, faults: &mut FieldErrors) {
+        if self.id.is_none() && self.timestamp.is_none() {
+            faults.add("timestamp", "Is needed, unless there is an `id`.");
+        }
+    }
+}
+
+impl HistoryLine {
+    pub fn into_message(self, channel_id: ChannelId) -> Result<NewMessage, V1Error> {
+        guildhall_rest::new_message(&as_form(&self)?, channel_id).map_err(invalid)
+    }
 }
 
 /// Ids of messages to delete.

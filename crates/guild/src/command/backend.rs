@@ -5,7 +5,9 @@
 use super::NewMessage;
 use crate::publications::PublicationId;
 use guildhall_guild_protocol::{AudienceRule, BackendEvent};
-use guildhall_model::{Channel, ChannelId, Guild as GuildFields, Member, MessageId, Role, RoleId, User, UserId};
+use guildhall_model::{
+    Channel, ChannelId, Guild as GuildFields, Member, Message, MessageId, Role, RoleId, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,6 +20,9 @@ pub const ROLE_CHANGES_MAX: usize = 1_000;
 
 /// Messages of one `ReassignMessages`: each, and the one it answers, may have to be read first.
 pub const REASSIGNED_MAX: usize = 25;
+
+/// Messages of one `ImportMessages`.
+pub const IMPORT_MESSAGES_MAX: usize = 256;
 
 /// Condition of a command: the object that the caller read, changed in part, and puts as a whole.
 /// `None`: any object, or none.
@@ -79,6 +84,9 @@ pub enum BackendCommand {
         /// Idempotency key: if the author's message with this key is at most five minutes old, it is the reply.
         key: Option<String>,
     },
+    /// Stores up to `IMPORT_MESSAGES_MAX` messages of an earlier time, and publishes nothing. Those in memory stay as
+    /// they are; the caller has left out the others that exist. Answered with how many were stored.
+    ImportMessages(Vec<Arc<Message>>),
     /// Publishes an event, unless the guild has published one with this id.
     Publish {
         /// Audience; its channel and roles must exist.

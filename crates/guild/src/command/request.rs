@@ -14,7 +14,7 @@ use super::{
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
-    AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId,
+    AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
     Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     ThreadMember, User, UserId, Webhook, WebhookId,
 };
@@ -386,6 +386,7 @@ requests! {
     PutRoles(roles: Vec<Role>) -> RolesPut;
     SendMessage { channel_id: ChannelId, author: Arc<User>, message: Box<NewMessage>, key: Option<String> }
         -> Upserted<Box<MessageReply>>;
+    ImportMessages(messages: Vec<Arc<Message>>) -> u64;
     Publish { rule: AudienceRule, event: Arc<BackendEvent>, id: Option<PublicationId> } -> PublishReply;
 }
 

@@ -139,7 +139,7 @@ fn e4_a_reader_misses_nothing_over_a_kill() {
 }
 
 #[test]
-fn e4_a_reader_that_is_too_late_is_told_where_the_feed_begins() {
+fn e4_a_reader_that_is_too_late_gets_the_oldest_position() {
     let dir = tempfile::tempdir().unwrap();
     let (node, backend, position) = started(&dir);
     let mut import = backend.stream("POST", &format!("/guilds/{GUILD}/members/import?events=true"));

@@ -60,7 +60,7 @@ fn d1_a_webhook_gets_the_events_it_names_in_their_order() {
     assert!(!read.to_string().contains(secret), "W1");
     assert_eq!((&read["paused"], &read["error"], &read["dead_letters"]), (&json!(false), &Value::Null, &json!(0)));
 
-    // D2 over a restart: what was written while the node had no receiver.
+    // D2 over a restart: events of the time in which the webhook was paused.
     backend.request("PATCH", &format!("/webhooks/{id}"), Some(json!({"paused": true})), 200);
     say(&mut backend, CHANNEL, "5");
     node.kill();

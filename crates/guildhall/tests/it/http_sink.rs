@@ -40,7 +40,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Answers each request as `reply` says, on a thread per connection, until the test's process ends.
+    /// Answers each request by `reply`, on a thread per connection, until the process of the test ends.
     pub fn start(reply: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();

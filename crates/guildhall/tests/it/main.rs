@@ -2,6 +2,7 @@
 
 mod backend;
 mod backend_events;
+mod backend_history;
 mod backend_messages;
 mod backend_webhooks;
 mod backup;
