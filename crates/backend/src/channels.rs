@@ -64,6 +64,7 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
 
 /// Parameters of a list of channels.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChannelsQuery {
     /// Only the guild's channel with this external id, if there is one.

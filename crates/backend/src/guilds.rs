@@ -31,6 +31,7 @@ async fn put_fields(v1: &V1, guild: Guild, expected: Expected<Guild>) -> Result<
 
 /// Parameters of a page.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// Only objects with larger ids.
@@ -59,6 +60,7 @@ impl Page {
 
 /// Parameters of a page, or of a search by external id.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
     /// Only objects with larger ids.

@@ -46,6 +46,7 @@ const NAMED_MAX: usize = 100;
 
 /// Parameters of an import.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
     /// Skips this many lines: the `line` of the last progress, to continue an interrupted import.

@@ -309,6 +309,7 @@ pub(super) async fn read(
 
 /// Which part of a recording.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Part {
     /// Bytes that the caller has. They are freed.

@@ -50,6 +50,7 @@ pub struct DictionaryBody {
 
 /// Encoding of a dictionary that is staged.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
     /// Encoding of the messages that it was trained on: `json` or `etf`.

@@ -127,6 +127,7 @@ impl SessionEvents {
 
 /// Parameters of the stream.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
     /// The `n` of the last event that the client has; later ones are sent first. In a cluster a list, `NODE:N,NODE:N`,

@@ -173,6 +173,7 @@ pub(super) struct SessionList {
 
 /// Parameters of a list of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionsQuery {
     /// Only sessions of this account: all of them, on one page.

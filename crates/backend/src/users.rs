@@ -210,6 +210,7 @@ pub(super) async fn guilds(
 
 /// Treatment of an account's messages.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Content {
     /// Deletes its messages, in the background.

@@ -47,6 +47,7 @@ fn check_series(series: Option<&str>, faults: &mut FieldErrors) {
 
 /// Parameters of the history.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct HistoryQuery {
     /// Seconds; 300 if omitted. Up to 600 there is a value for each second, above that for every ten.
@@ -81,6 +82,7 @@ pub(in super::super) async fn history(
 
 /// Parameters of the live stream.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct LiveQuery {
     /// As of the history.

@@ -230,6 +230,7 @@ pub(super) enum GuildOrder {
 
 /// Parameters of the report of guilds.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GuildsQuery {
     /// Maximum number of guilds; 100 if omitted.
@@ -275,6 +276,7 @@ pub(super) async fn guild(
 
 /// Parameters of the report of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionsQuery {
     /// Only sessions of this account.
@@ -332,6 +334,7 @@ pub(super) async fn session(
 
 /// Parameters of the reports of callers and files.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitQuery {
     /// Maximum number of each kind; 20 if omitted.
