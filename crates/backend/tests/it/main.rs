@@ -10,4 +10,5 @@ mod routes;
 #[expect(dead_code, reason = "the tests of REST use all of it")]
 #[path = "../../../rest/tests/it/support.rs"]
 mod support;
+mod typescript;
 mod v1;
