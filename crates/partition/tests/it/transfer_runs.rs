@@ -270,9 +270,9 @@ impl World {
         assert!(self.is_resumed, "a RESUME without an answer");
         // A relay that has lost its last message learns of it by the next one, and shows the outage.
         for _ in 0..3 {
-            for at in 0..2 {
+            for (at, guild) in GUILDS.into_iter().enumerate() {
                 self.guilds[at].said += 1;
-                self.say(GUILDS[at], format!("{at} {}", self.guilds[at].said));
+                self.say(guild, format!("{at} {}", self.guilds[at].said));
             }
             self.read()?;
             let has_all = self.guilds.iter().all(|guild| guild.last == guild.said);
