@@ -23,7 +23,7 @@ const STEPS: usize = 150;
 /// Seeds of a run; the environment variable SEEDS replaces it.
 const SEEDS: u64 = 300;
 /// Least number of moves in these runs.
-const MOVES_MIN: u64 = 1_000;
+const MOVES_MIN: u64 = 300;
 const SILENT: u32 = Intents::GUILD_MESSAGES.0 | Intents::MESSAGE_CONTENT.0;
 
 /// One of the two guilds, as the client sees it.
