@@ -10,12 +10,14 @@ use crate::writes::{WriteGate, adds_data, adds_record};
 use async_trait::async_trait;
 use guildhall_accounting::LoopAccount;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
-    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange,
-    UserVersion,
+    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
+    MessageAge, Page, PictureNames, PictureOwner, Place, ReadStateChange, SignIn, Store, StoreError, StoredEvent,
+    TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -123,6 +125,11 @@ timed! {
     events(after: u64, upto: u64, filter: EventFilter, limit: u32) -> Vec<StoredEvent>;
     event_bounds() -> EventBounds;
     prune_events(before: Timestamp, rows_max: u64, slice: u32) -> u64;
+    change_read_states(changes: &[ReadStateChange]) -> (), adds true;
+    read_states(user_id: UserId, limit: u32) -> Vec<ReadState>;
+    trim_read_states(user_id: UserId, keep: u32) -> ();
+    unread_mentions(user_id: UserId) -> Vec<UnreadMention>;
+    unread_directs(user_id: UserId, spans: &[DirectSpan], each_max: u32) -> Vec<u32>;
     pictures_in_use(owners: &[PictureOwner]) -> Vec<PictureNames>;
     put_token(hash: TokenHash, record: TokenRecord) -> (), adds true;
     token(hash: TokenHash) -> Option<TokenRecord>;

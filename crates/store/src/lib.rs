@@ -17,6 +17,7 @@ mod memory;
 mod migrations;
 mod picture;
 mod postgres;
+mod read_state;
 mod retention;
 mod sign_in;
 mod sql;
@@ -33,6 +34,10 @@ pub use picture::{
     PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
 };
 pub use postgres::{Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres};
+pub use read_state::{
+    DIRECTS_ASKED_MAX, DirectSpan, MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, READ_CHANGES_MAX, ReadChange,
+    ReadStateChange, ReadUpTo,
+};
 pub use retention::{Expired, MessageAge};
 pub use sign_in::{SIGN_INS_MAX, SignIn};
 pub use sqlite::{
@@ -43,7 +48,9 @@ pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -229,6 +236,25 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the oldest events: those before a time, and those that are more than `rows_max`; at most `slice` at
     /// once. Returns how many.
     async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError>;
+    /// Applies changes of read states in order, at most `READ_CHANGES_MAX`: all or none.
+    async fn change_read_states(&self, changes: &[ReadStateChange]) -> Result<(), StoreError>;
+    /// An account's read states by channel, at most `limit`.
+    async fn read_states(&self, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError>;
+    /// Keeps an account's `keep` read states with the newest messages and forgets the others. Costs a step per state.
+    async fn trim_read_states(&self, user_id: UserId, keep: u32) -> Result<(), StoreError>;
+    /// Messages of others after the account's read state that mention it or a role of it, in any order. The guild's
+    /// role `@everyone` and its other roles count from when the account joined. One message may be listed for several
+    /// targets. At most `MENTIONS_PER_CHANNEL_MAX` of a target in a channel, the newest, and `MENTIONS_MAX`. Costs a
+    /// few steps per target and channel, and one per mention.
+    async fn unread_mentions(&self, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError>;
+    /// How many messages others than the account wrote in each of these spans. Counts among the first `each_max`
+    /// messages of a span, in the first `DIRECTS_ASKED_MAX` spans.
+    async fn unread_directs(
+        &self,
+        user_id: UserId,
+        spans: &[DirectSpan],
+        each_max: u32,
+    ) -> Result<Vec<u32>, StoreError>;
 
     /// Names of the pictures that each of these owners refers to; none for an owner that does not exist. Looks at
     /// the first `PICTURE_OWNERS_ASKED_MAX` owners.

@@ -34,6 +34,7 @@ pub(crate) static SQLITE: LazyLock<Migrator> = migrations!(
     "0033_guild_resources",
     "0040_account_versions",
     "0051_events",
+    "0052_read_states",
 );
 
 pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
@@ -42,6 +43,7 @@ pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
     "0002_cluster",
     "0040_account_versions",
     "0051_events",
+    "0052_read_states",
 );
 
 fn migration(file: &'static str, sql: &'static str) -> Migration {

@@ -8,10 +8,14 @@ use crate::{
     EVENTS_SCANNED_MAX, EventBounds, EventFilter, ExternalId, IdAndData, StoreError, StoredEvent, TokenHash,
     TokenRecord, UserVersion,
     accounts::Accounts,
+    read_state::OF_USER,
     stored::{StoredMember, id, int, sent_nonce, sorted},
 };
 use guildhall_guild::SentNonce;
-use guildhall_model::{Channel, ChannelId, GuildId, GuildResource, Id, Member, MessageId, ResourceKind, User, UserId};
+use guildhall_model::{
+    Channel, ChannelId, GuildId, GuildResource, Id, Member, MentionTarget, MessageId, ReadState, ResourceKind,
+    UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -214,6 +218,37 @@ pub(crate) const DIRECT_OF_PAIR: &str = "SELECT id FROM direct_pairs WHERE low =
 
 pub(crate) async fn direct_of_pair(db: &impl Sql, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
     db.one(DIRECT_OF_PAIR, &sorted(pair).map(|user_id| Int(int(user_id))), |row| row.id(0)).await
+}
+
+pub(crate) const READ_STATES: &str = "\
+    SELECT channel_id, last_message_id, last_pin, flags, last_viewed FROM read_states WHERE user_id = $1 \
+    ORDER BY channel_id LIMIT $2";
+
+pub(crate) async fn read_states(db: &impl Sql, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError> {
+    db.each(READ_STATES, &[Int(int(user_id)), Int(limit.into())], |row| {
+        Ok(ReadState {
+            channel_id: row.id(0)?,
+            last_message_id: row.id(1)?,
+            last_pin_timestamp: Some(Timestamp(row.int(2)?)).filter(|at| at.0 > 0),
+            flags: row.int(3)? as u32,
+            last_viewed: row.int(4)? as u32,
+        })
+    })
+    .await
+}
+
+/// The guilds of an account, with its membership in each.
+pub(crate) const JOINED_GUILDS: &str = "SELECT guild_id, data FROM members WHERE user_id = $1";
+
+/// A row of `JOINED_GUILDS`.
+pub(crate) fn joined_guild(row: &impl Columns) -> Result<(i64, StoredMember), StoreError> {
+    Ok((row.int(0)?, row.object("member", 1)?))
+}
+
+/// A row of kind, target, channel and message.
+pub(crate) fn unread_mention(row: &impl Columns) -> Result<UnreadMention, StoreError> {
+    let target = if row.int(0)? == OF_USER { MentionTarget::User } else { MentionTarget::Role(row.id(1)?) };
+    Ok(UnreadMention { channel_id: row.id(2)?, message_id: row.id(3)?, target })
 }
 
 pub(crate) const GUILD_OF_RESOURCE: &str = "\

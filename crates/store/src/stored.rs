@@ -99,6 +99,14 @@ impl StoredMember {
         }
     }
 
+    pub(crate) fn joined_at(&self) -> Timestamp {
+        self.joined_at
+    }
+
+    pub(crate) fn roles(&self) -> &[RoleId] {
+        &self.roles
+    }
+
     /// The member, with the account.
     pub(crate) fn with(self, user: Arc<User>) -> Member {
         let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } = self;

@@ -9,13 +9,16 @@
 mod state;
 
 use crate::{
-    ContentOf, EVENTS_SCANNED_MAX, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, Store, StoreError, StoredEvent,
-    TokenHash, TokenRecord, UserChange, UserVersion, events::prune_to,
+    ContentOf, DIRECTS_ASKED_MAX, DirectSpan, EVENTS_SCANNED_MAX, EventBounds, EventFilter, Expired, ExternalId,
+    ExternalKind, GuildEpoch, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place,
+    READ_CHANGES_MAX, ReadStateChange, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
+    events::prune_to,
 };
 use async_trait::async_trait;
 use guildhall_guild::{FeedEvent, GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use state::State;
 use std::{
@@ -287,6 +290,36 @@ impl Store for MemoryStore {
         let before = everything.events.len();
         everything.events.retain(|event| event.position > upto);
         Ok((before - everything.events.len()) as u64)
+    }
+
+    async fn change_read_states(&self, changes: &[ReadStateChange]) -> Result<(), StoreError> {
+        let mut everything = self.lock();
+        changes.iter().take(READ_CHANGES_MAX).for_each(|change| everything.state.change_read_state(change));
+        Ok(())
+    }
+
+    async fn read_states(&self, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError> {
+        Ok(self.lock().state.read_states(user_id).take(limit as usize).copied().collect())
+    }
+
+    async fn trim_read_states(&self, user_id: UserId, keep: u32) -> Result<(), StoreError> {
+        self.lock().state.trim_read_states(user_id, keep as usize);
+        Ok(())
+    }
+
+    async fn unread_mentions(&self, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+        Ok(self.lock().state.unread_mentions(user_id))
+    }
+
+    async fn unread_directs(
+        &self,
+        user_id: UserId,
+        spans: &[DirectSpan],
+        each_max: u32,
+    ) -> Result<Vec<u32>, StoreError> {
+        let lock = self.lock();
+        let spans = spans.iter().take(DIRECTS_ASKED_MAX);
+        Ok(spans.map(|span| lock.state.unread_direct(user_id, span, each_max as usize)).collect())
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -4,13 +4,14 @@
 //!             leaves nothing behind: every change of a map records the previous value.
 
 use crate::{
-    ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError, UserChange, UserVersion,
+    ContentOf, DirectSpan, ExternalId, ExternalKind, MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, MessageAge, Page, Place,
+    ReadStateChange, ReadUpTo, StoreError, UserChange, UserVersion,
     picture::{self, PictureNames, PictureOwner},
 };
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
 use guildhall_model::{
-    Channel, ChannelId, Direct, Guild, GuildId, GuildResource, Id, Member, Message, MessageId, ReactionEmoji,
-    ResourceKey, ResourceKind, Role, RoleId, User, UserId,
+    Channel, ChannelId, Direct, Guild, GuildId, GuildResource, Id, Member, MentionTarget, Message, MessageId,
+    ReactionEmoji, ReadState, ResourceKey, ResourceKind, Role, RoleId, UnreadMention, User, UserId, smallest_id_at,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,6 +40,7 @@ pub(super) struct State {
     /// No entry for messages without.
     reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
     external_ids: BTreeMap<(ExternalKind, u64), String>,
+    read_states: BTreeMap<(UserId, ChannelId), ReadState>,
 }
 
 /// The previous content of a row.
@@ -518,6 +520,77 @@ impl State {
                 pictures.into_iter().flat_map(picture::of_member).collect()
             }
         }
+    }
+
+    pub(super) fn change_read_state(&mut self, of: &ReadStateChange) {
+        let key = (of.user_id, of.channel_id);
+        if of.change.is_reset {
+            self.read_states.remove(&key);
+        }
+        if !of.change.stores() {
+            return;
+        }
+        let state = self.read_states.entry(key).or_insert_with(|| ReadState::new(of.channel_id));
+        match of.change.message {
+            Some(ReadUpTo::Exactly(id)) => state.last_message_id = id,
+            Some(ReadUpTo::AtLeast(id)) => state.last_message_id = state.last_message_id.max(id),
+            None => {}
+        }
+        state.last_pin_timestamp = state.last_pin_timestamp.max(of.change.pin);
+        state.flags = of.change.flags.unwrap_or(state.flags);
+        state.last_viewed = of.change.last_viewed.unwrap_or(state.last_viewed);
+    }
+
+    pub(super) fn read_states(&self, id: UserId) -> impl Iterator<Item = &ReadState> {
+        let range = (id, ChannelId::new(0))..=(id, ChannelId::new(u64::MAX));
+        self.read_states.range(range).map(|(_, state)| state)
+    }
+
+    pub(super) fn trim_read_states(&mut self, id: UserId, keep: usize) {
+        let mut states: Vec<ReadState> = self.read_states(id).copied().collect();
+        states.sort_by_key(|state| (std::cmp::Reverse(state.last_message_id), state.channel_id));
+        for state in states.into_iter().skip(keep) {
+            self.read_states.remove(&(id, state.channel_id));
+        }
+    }
+
+    /// Looks through all messages: this store is for tests.
+    pub(super) fn unread_mentions(&self, id: UserId) -> Vec<UnreadMention> {
+        let read = |channel_id| self.read_states.get(&(id, channel_id)).map_or(0, |state| state.last_message_id.get());
+        let mut found = BTreeSet::new();
+        for ((channel_id, message_id), message) in &self.messages {
+            let mention = |target| UnreadMention { channel_id: *channel_id, message_id: *message_id, target };
+            if message.author.id == id || message_id.get() <= read(*channel_id) {
+                continue;
+            }
+            if message.mentions.iter().any(|user| user.id == id && !user.bot) {
+                found.insert(mention(MentionTarget::User));
+            }
+            for ((guild_id, _), member) in self.members.iter().filter(|((_, user_id), _)| *user_id == id) {
+                if *message_id <= smallest_id_at(member.joined_at) {
+                    continue;
+                }
+                if message.mention_everyone && message.guild_id == Some(*guild_id) {
+                    found.insert(mention(MentionTarget::Role(guild_id.cast())));
+                }
+                let roles = message.mention_roles.iter();
+                let held = roles.filter(|role| member.roles.contains(role) || role.get() == guild_id.get());
+                found.extend(held.map(|role| mention(MentionTarget::Role(*role))));
+            }
+        }
+        let mut of_place: BTreeMap<(MentionTarget, ChannelId), u32> = BTreeMap::new();
+        let newest = found.into_iter().rev().filter(|mention| {
+            let count = of_place.entry((mention.target, mention.channel_id)).or_default();
+            *count += 1;
+            *count <= MENTIONS_PER_CHANNEL_MAX
+        });
+        newest.take(MENTIONS_MAX as usize).collect()
+    }
+
+    pub(super) fn unread_direct(&self, id: UserId, span: &DirectSpan, limit: usize) -> u32 {
+        let unread = self.oldest(span.channel_id, span.after).filter(|message| message.id > span.after);
+        let unread = unread.take_while(|message| message.id <= span.up_to).take(limit);
+        unread.filter(|message| message.author.id != id).count() as u32
     }
 
     pub(super) fn largest_id(&self) -> u64 {

@@ -58,12 +58,13 @@ const ID: (&str, &str, Kind) = ("id", "id", Kind::Int);
 const GUILD: (&str, &str, Kind) = ("guild_id", "guild_id", Kind::Int);
 const CHANNEL: (&str, &str, Kind) = ("channel_id", "channel_id", Kind::Int);
 const MESSAGE: (&str, &str, Kind) = ("message_id", "message_id", Kind::Int);
+const AUTHOR: (&str, &str, Kind) = ("author_id", "author_id", Kind::Int);
 const USER: (&str, &str, Kind) = ("user_id", "user_id", Kind::Int);
 /// Of threads only.
 const PARENT: &str = "CASE WHEN data ->> '$.type' BETWEEN 10 AND 12 THEN CAST(data ->> '$.parent_id' AS INTEGER) END";
 
 /// In an order in which no row refers to a later one.
-const TABLES: [Table; 18] = [
+const TABLES: [Table; 20] = [
     table("users", &[ID, DATA]),
     Table { name: "guilds", columns: &[ID, DATA], rows: "WHERE id <> 0" },
     Table { name: "deleted_guilds", columns: &[ID], rows: "WHERE id <> 0" },
@@ -72,7 +73,7 @@ const TABLES: [Table; 18] = [
     table("roles", &[GUILD, ID, DATA]),
     table("channels", &[ID, GUILD, ("parent_id", PARENT, Kind::MaybeInt), DATA]),
     table("members", &[GUILD, USER, DATA]),
-    table("messages", &[CHANNEL, ID, GUILD, ("author_id", "author_id", Kind::Int), DATA]),
+    table("messages", &[CHANNEL, ID, GUILD, AUTHOR, DATA]),
     table(
         "reactions",
         &[
@@ -86,6 +87,18 @@ const TABLES: [Table; 18] = [
         ],
     ),
     table("attachments", &[CHANNEL, MESSAGE, ID]),
+    table("mentions", &[("kind", "kind", Kind::Int), ("target_id", "target_id", Kind::Int), CHANNEL, MESSAGE, AUTHOR]),
+    table(
+        "read_states",
+        &[
+            USER,
+            CHANNEL,
+            ("last_message_id", "last_message_id", Kind::Int),
+            ("last_pin", "last_pin", Kind::Int),
+            ("flags", "flags", Kind::Int),
+            ("last_viewed", "last_viewed", Kind::Int),
+        ],
+    ),
     table("guild_resources", &[GUILD, ("kind", "kind", Kind::Int), ID, ("part", "part", Kind::Int), DATA]),
     table("external_ids", &[("kind", "kind", Kind::Int), ("external_id", "external_id", Kind::Text), ID]),
     table("retention", &[ID, ("keep_days", "keep_days", Kind::Int)]),
@@ -128,6 +141,10 @@ pub async fn copy_sqlite_to_postgres(
     let mut copied = Copied::default();
     for table in &TABLES {
         let rows_total: i64 = sqlx::query_scalar(count_sql(table)).fetch_one(&mut *source).await?;
+        if table.name == "mentions" {
+            // Those that the trigger made of the messages: older messages have none in the source.
+            sqlx::query("DELETE FROM mentions").execute(&mut *target).await?;
+        }
         let mut progress = |rows| progress(table.name, rows, rows_total as u64);
         let rows = copy_table(table, &mut source, &mut target, &mut progress).await?;
         let counted: i64 = sqlx::query_scalar(count_sql(table)).fetch_one(&mut *target).await?;

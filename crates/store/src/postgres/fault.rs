@@ -145,6 +145,7 @@ fn what(table: Option<&str>) -> &'static str {
         Some("attachments") => "attachment",
         Some("guild_resources") => "guild resource",
         Some("external_ids") => "external id",
+        Some("read_states") => "read state",
         Some("directs" | "direct_pairs") => "direct message",
         _ => "object",
     }

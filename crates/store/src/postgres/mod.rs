@@ -26,9 +26,9 @@ pub use inspect::inspect_postgres;
 pub use options::{PostgresOptions, Sharing};
 
 use crate::{
-    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
-    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
-    USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
+    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
+    MessageAge, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SignIn, Store, StoreError,
+    StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
     accounts::Accounts,
     events::prune_to,
     migrations, sql,
@@ -38,7 +38,9 @@ use async_trait::async_trait;
 use claim::Claim;
 use fault::Fault;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use holder::Holder;
 use sqlx::{
@@ -250,6 +252,44 @@ const PUT_TOKEN: &str = "\
 const PUT_RECORD: &str = "\
     INSERT INTO records (kind, id, data) VALUES ($1, $2, $3) ON CONFLICT (kind, id) DO UPDATE SET data = excluded.data";
 
+const TRIM_READ_STATES: &str = "\
+    DELETE FROM read_states WHERE user_id = $1 AND channel_id IN ( \
+    SELECT channel_id FROM read_states WHERE user_id = $1 ORDER BY last_message_id DESC, channel_id OFFSET $2)";
+
+/// Arguments of `guildhall_change_read_states_1`.
+#[derive(Default)]
+struct ReadStateRows {
+    users: Vec<i64>,
+    channels: Vec<i64>,
+    resets: Vec<bool>,
+    sets: Vec<bool>,
+    /// Message, pin, flags, day.
+    columns: [Vec<i64>; 4],
+}
+
+impl ReadStateRows {
+    fn push(&mut self, of: &ReadStateChange) {
+        self.users.push(int(of.user_id));
+        self.channels.push(int(of.channel_id));
+        self.resets.push(of.change.is_reset);
+        self.sets.push(of.change.is_exact());
+        self.columns.iter_mut().zip(of.change.columns()).for_each(|(column, value)| column.push(value));
+    }
+
+    fn query(self) -> Query<'static, Postgres, PgArguments> {
+        let [messages, pins, flags, views] = self.columns;
+        sqlx::query("SELECT guildhall_change_read_states_1($1, $2, $3, $4, $5, $6, $7, $8)")
+            .bind(self.users)
+            .bind(self.channels)
+            .bind(self.resets)
+            .bind(messages)
+            .bind(self.sets)
+            .bind(pins)
+            .bind(flags)
+            .bind(views)
+    }
+}
+
 #[async_trait]
 impl Store for PostgresStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
@@ -456,6 +496,33 @@ impl Store for PostgresStore {
         let mark = sqlx::query("UPDATE events_pruned SET seq = GREATEST(seq, $1)").bind(upto);
         let delete = sqlx::query("DELETE FROM events WHERE seq <= $1").bind(upto);
         self.change_all([mark, delete]).await
+    }
+
+    async fn change_read_states(&self, changes: &[ReadStateChange]) -> Result<(), StoreError> {
+        let mut rows = ReadStateRows::default();
+        changes.iter().take(READ_CHANGES_MAX).for_each(|change| rows.push(change));
+        self.change(rows.query()).await.map(drop)
+    }
+
+    async fn read_states(&self, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError> {
+        sql::read_states(&self.read_pool, user_id, limit).await
+    }
+
+    async fn trim_read_states(&self, user_id: UserId, keep: u32) -> Result<(), StoreError> {
+        self.change(sqlx::query(TRIM_READ_STATES).bind(int(user_id)).bind(i64::from(keep))).await.map(drop)
+    }
+
+    async fn unread_mentions(&self, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+        read::unread_mentions(&self.read_pool, user_id).await
+    }
+
+    async fn unread_directs(
+        &self,
+        user_id: UserId,
+        spans: &[DirectSpan],
+        each_max: u32,
+    ) -> Result<Vec<u32>, StoreError> {
+        read::unread_directs(&self.read_pool, user_id, spans, each_max).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

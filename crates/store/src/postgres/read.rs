@@ -4,20 +4,21 @@
 
 use super::encode::emoji_id;
 use crate::{
-    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX,
-    UserVersion,
+    ATTACHMENTS_ASKED_MAX, ContentOf, DIRECTS_ASKED_MAX, DirectSpan, EXTERNAL_IDS_MAX, ExternalId, ExternalKind,
+    MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner,
+    Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX, UserVersion,
     accounts::Accounts,
-    picture, sign_in,
+    picture, read_state, sign_in,
     sql::{
-        CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
-        resource, sql_driver, user_version,
+        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id,
+        joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
     },
     stored::{StoredMember, id, int},
 };
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, nonces_from};
 use guildhall_model::{
-    Channel, ChannelId, Direct, GuildId, GuildResource, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId,
+    Channel, ChannelId, Direct, GuildId, GuildResource, Id, MessageId, ReactionEmoji, ResourceKind, UnreadMention,
+    User, UserId,
 };
 use sqlx::{
     PgConnection, PgPool, Postgres, Row as _, Transaction,
@@ -251,6 +252,60 @@ pub(super) async fn content_of(
     let reactions = reactions.await?;
     snapshot.commit().await?;
     Ok(ContentOf { messages, reactions, next })
+}
+
+/// Channels with mentions of each target, by steps in the primary key; then the mentions in each after the read state.
+const UNREAD_MENTIONS: &str = "\
+    SELECT places.kind, places.target_id, places.channel_id, m.message_id FROM ( \
+        WITH RECURSIVE places (kind, target_id, floor, channel_id) AS ( \
+            SELECT t.kind, t.target_id, t.floor, ( \
+                SELECT x.channel_id FROM mentions AS x WHERE x.kind = t.kind AND x.target_id = t.target_id \
+                ORDER BY x.channel_id LIMIT 1) \
+            FROM unnest($2::BIGINT[], $3::BIGINT[], $4::BIGINT[]) AS t (kind, target_id, floor) \
+            UNION ALL SELECT p.kind, p.target_id, p.floor, ( \
+                SELECT x.channel_id FROM mentions AS x WHERE x.kind = p.kind AND x.target_id = p.target_id \
+                AND x.channel_id > p.channel_id ORDER BY x.channel_id LIMIT 1) \
+            FROM places AS p WHERE p.channel_id IS NOT NULL) \
+        SELECT * FROM places WHERE channel_id IS NOT NULL) AS places \
+    CROSS JOIN LATERAL ( \
+        SELECT x.message_id, x.author_id FROM mentions AS x WHERE x.kind = places.kind \
+        AND x.target_id = places.target_id AND x.channel_id = places.channel_id \
+        AND x.message_id > GREATEST(places.floor, COALESCE(( \
+            SELECT r.last_message_id FROM read_states AS r \
+            WHERE r.user_id = $1 AND r.channel_id = places.channel_id), 0)) \
+        ORDER BY x.message_id DESC LIMIT $5) AS m \
+    WHERE m.author_id <> $1 LIMIT $6";
+
+pub(super) async fn unread_mentions(pool: &PgPool, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+    let memberships = each_of(pool, sqlx::query(JOINED_GUILDS).bind(int(user_id)), joined_guild).await?;
+    let (mut kinds, mut ids, mut floors) = (Vec::new(), Vec::new(), Vec::new());
+    for (kind, id, floor) in read_state::targets(user_id, memberships) {
+        kinds.push(kind);
+        ids.push(id);
+        floors.push(floor);
+    }
+    let query = sqlx::query(UNREAD_MENTIONS).bind(int(user_id)).bind(kinds).bind(ids).bind(floors);
+    let query = query.bind(i64::from(MENTIONS_PER_CHANNEL_MAX)).bind(i64::from(MENTIONS_MAX));
+    each_of(pool, query, unread_mention).await
+}
+
+const UNREAD_DIRECTS: &str = "\
+    SELECT (SELECT COUNT(*) FROM ( \
+        SELECT m.author_id FROM messages AS m WHERE m.channel_id = t.channel_id AND m.id > t.after AND m.id <= t.up_to \
+        ORDER BY m.id LIMIT $5) AS unread WHERE unread.author_id <> $1) \
+    FROM unnest($2::BIGINT[], $3::BIGINT[], $4::BIGINT[]) WITH ORDINALITY AS t (channel_id, after, up_to, n) ORDER BY t.n";
+
+pub(super) async fn unread_directs(
+    pool: &PgPool,
+    user_id: UserId,
+    spans: &[DirectSpan],
+    each_max: u32,
+) -> Result<Vec<u32>, StoreError> {
+    let spans = &spans[..spans.len().min(DIRECTS_ASKED_MAX)];
+    let column = |of: fn(&DirectSpan) -> i64| spans.iter().map(of).collect::<Vec<i64>>();
+    let query = sqlx::query(UNREAD_DIRECTS).bind(int(user_id)).bind(column(|of| int(of.channel_id)));
+    let query = query.bind(column(|of| int(of.after))).bind(column(|of| int(of.up_to))).bind(i64::from(each_max));
+    each_of(pool, query, |row| Ok(row.int(0)? as u32)).await
 }
 
 const ATTACHMENTS_IN_USE: &str = "\

@@ -5,7 +5,7 @@
 //! Invariants  every change is idempotent; a batch can be tried again.
 
 use crate::{
-    ExternalKind, StoreError, TokenHash, TokenRecord, UserChange,
+    ExternalKind, ReadStateChange, StoreError, TokenHash, TokenRecord, UserChange,
     stored::{StoredMember, id, int, message_json, resource_columns, sorted},
 };
 use guildhall_guild::Write;
@@ -411,6 +411,35 @@ pub(super) fn insert_pair(pair: [UserId; 2], id: ChannelId) -> Change {
     let [low, high] = sorted(pair).map(|user_id| Value::Int(int(user_id)));
     let sql = "INSERT INTO direct_pairs (low, high, id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     run("direct message", sql, [low, high, Value::Int(int(id))])
+}
+
+/// A negative value leaves the column as it is.
+const CHANGE_READ_STATE: &str = "\
+    INSERT INTO read_states (user_id, channel_id, last_message_id, last_pin, flags, last_viewed) \
+    VALUES (?1, ?2, MAX(?3, 0), MAX(?4, 0), MAX(?5, 0), MAX(?6, 0)) \
+    ON CONFLICT (user_id, channel_id) DO UPDATE SET \
+    last_message_id = CASE ?7 WHEN 1 THEN ?3 ELSE MAX(last_message_id, ?3) END, last_pin = MAX(last_pin, ?4), \
+    flags = CASE WHEN ?5 < 0 THEN flags ELSE ?5 END, \
+    last_viewed = CASE WHEN ?6 < 0 THEN last_viewed ELSE ?6 END";
+
+pub(super) fn change_read_state(of: &ReadStateChange) -> impl Iterator<Item = Change> + use<> {
+    let what = "read state";
+    let key = [int(of.user_id), int(of.channel_id)].map(Value::Int);
+    let sql = "DELETE FROM read_states WHERE user_id = ?1 AND channel_id = ?2";
+    let reset = of.change.is_reset.then(|| run(what, sql, key.clone()));
+    let stored = of.change.stores().then(|| {
+        let values = of.change.columns().into_iter().chain([i64::from(of.change.is_exact())]).map(Value::Int);
+        Change::Run { what, sql: CHANGE_READ_STATE, values: key.into_iter().chain(values).collect() }
+    });
+    reset.into_iter().chain(stored)
+}
+
+pub(super) const TRIM_READ_STATES: &str = "\
+    DELETE FROM read_states WHERE user_id = ?1 AND channel_id IN ( \
+    SELECT channel_id FROM read_states WHERE user_id = ?1 ORDER BY last_message_id DESC, channel_id LIMIT -1 OFFSET ?2)";
+
+pub(super) fn trim_read_states(user_id: UserId, keep: u32) -> Change {
+    run("read state", TRIM_READ_STATES, [Value::Int(int(user_id)), Value::Int(keep.into())])
 }
 
 /// Statements of `Store::expire_messages`; `purge` has the reason for the order.

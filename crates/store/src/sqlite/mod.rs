@@ -25,9 +25,10 @@ pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
 use crate::{
-    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page,
-    PictureNames, PictureOwner, Place, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
-    USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts, events::prune_to, migrations, sql,
+    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
+    MessageAge, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SignIn, Store, StoreError,
+    StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts,
+    events::prune_to, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -35,7 +36,9 @@ use change::Change;
 use check::Check;
 use checkpoint::Checkpointer;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
@@ -447,6 +450,32 @@ impl Store for SqliteStore {
             0 => Ok(0),
             upto => Ok(self.write(change::prune_events(upto).into()).await?.saturating_sub(1)),
         }
+    }
+
+    async fn change_read_states(&self, changes: &[ReadStateChange]) -> Result<(), StoreError> {
+        let changes = changes.iter().take(READ_CHANGES_MAX).flat_map(change::change_read_state).collect();
+        self.write(changes).await.map(drop)
+    }
+
+    async fn read_states(&self, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError> {
+        sql::read_states(&self.read_pool, user_id, limit).await
+    }
+
+    async fn trim_read_states(&self, user_id: UserId, keep: u32) -> Result<(), StoreError> {
+        self.write(vec![change::trim_read_states(user_id, keep)]).await.map(drop)
+    }
+
+    async fn unread_mentions(&self, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+        read::unread_mentions(&self.read_pool, user_id).await
+    }
+
+    async fn unread_directs(
+        &self,
+        user_id: UserId,
+        spans: &[DirectSpan],
+        each_max: u32,
+    ) -> Result<Vec<u32>, StoreError> {
+        read::unread_directs(&self.read_pool, user_id, spans, each_max).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

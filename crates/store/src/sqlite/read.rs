@@ -4,19 +4,21 @@
 
 use super::change;
 use crate::{
-    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX,
-    UserVersion,
+    ATTACHMENTS_ASKED_MAX, ContentOf, DIRECTS_ASKED_MAX, DirectSpan, EXTERNAL_IDS_MAX, ExternalId, ExternalKind,
+    MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner,
+    Place, SIGN_INS_MAX, SignIn, StoreError, TokenHash, USERS_CHANGED_MAX, UserVersion,
     accounts::Accounts,
-    picture, sign_in,
+    picture, read_state, sign_in,
     sql::{
-        CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
-        resource, sql_driver, user_version,
+        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id,
+        joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
     },
     stored::{id, int},
 };
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, nonces_from};
-use guildhall_model::{Channel, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    Channel, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, UnreadMention, User, UserId,
+};
 use serde::Serialize;
 use sqlx::{
     Row as _, SqliteConnection, SqlitePool,
@@ -463,12 +465,70 @@ pub(super) async fn content_of(
     Ok(ContentOf { messages, reactions, next })
 }
 
+/// Channels with mentions of each target, by steps in the primary key; then the mentions in each after the read state.
+const UNREAD_MENTIONS: &str = "\
+    WITH RECURSIVE places (kind, target_id, floor, channel_id) AS ( \
+        SELECT value ->> 0, value ->> 1, value ->> 2, ( \
+            SELECT channel_id FROM mentions WHERE kind = value ->> 0 AND target_id = value ->> 1 \
+            ORDER BY channel_id LIMIT 1) \
+        FROM json_each(?2) AS requested \
+        UNION ALL SELECT kind, target_id, floor, ( \
+            SELECT m.channel_id FROM mentions AS m WHERE m.kind = places.kind AND m.target_id = places.target_id \
+            AND m.channel_id > places.channel_id ORDER BY m.channel_id LIMIT 1) \
+        FROM places WHERE channel_id IS NOT NULL), \
+    unread (kind, target_id, channel_id, after) AS MATERIALIZED ( \
+        SELECT kind, target_id, channel_id, MAX(floor, COALESCE(( \
+            SELECT last_message_id FROM read_states AS r WHERE r.user_id = ?1 AND r.channel_id = places.channel_id), 0)) \
+        FROM places WHERE channel_id IS NOT NULL), \
+    spans (kind, target_id, channel_id, first) AS MATERIALIZED ( \
+        SELECT kind, target_id, channel_id, COALESCE(( \
+            SELECT m.message_id FROM mentions AS m WHERE m.kind = unread.kind AND m.target_id = unread.target_id \
+            AND m.channel_id = unread.channel_id AND m.message_id > unread.after \
+            ORDER BY m.message_id DESC LIMIT 1 OFFSET ?3), unread.after + 1) \
+        FROM unread) \
+    SELECT spans.kind, spans.target_id, spans.channel_id, m.message_id FROM spans CROSS JOIN mentions AS m \
+    ON m.kind = spans.kind AND m.target_id = spans.target_id AND m.channel_id = spans.channel_id \
+    AND m.message_id >= spans.first WHERE m.author_id <> ?1 LIMIT ?4";
+
+pub(super) async fn unread_mentions(pool: &SqlitePool, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let memberships = each(&mut snapshot, sqlx::query(JOINED_GUILDS).bind(int(user_id)), joined_guild).await?;
+    let targets = serde_json::to_string(&read_state::targets(user_id, memberships));
+    let targets = targets.map_err(|source| StoreError::Encode { what: "member", source })?;
+    let query = sqlx::query(UNREAD_MENTIONS).bind(int(user_id)).bind(targets);
+    let query = query.bind(MENTIONS_PER_CHANNEL_MAX - 1).bind(MENTIONS_MAX);
+    let mentions = each(&mut snapshot, query, unread_mention).await?;
+    snapshot.commit().await?;
+    Ok(mentions)
+}
+
+const UNREAD_DIRECTS: &str = "\
+    SELECT (SELECT COUNT(*) FROM ( \
+        SELECT author_id FROM messages WHERE channel_id = requested.value ->> 0 \
+        AND messages.id > requested.value ->> 1 AND messages.id <= requested.value ->> 2 \
+        ORDER BY messages.id LIMIT ?3) AS unread WHERE unread.author_id <> ?1) \
+    FROM json_each(?2) AS requested ORDER BY requested.key";
+
+pub(super) async fn unread_directs(
+    pool: &SqlitePool,
+    user_id: UserId,
+    spans: &[DirectSpan],
+    each_max: u32,
+) -> Result<Vec<u32>, StoreError> {
+    let span = |of: &DirectSpan| (int(of.channel_id), int(of.after), int(of.up_to));
+    let spans: Vec<_> = spans.iter().take(DIRECTS_ASKED_MAX).map(span).collect();
+    let spans = serde_json::to_string(&spans);
+    let spans = spans.map_err(|source| StoreError::Encode { what: "direct message", source })?;
+    let query = sqlx::query(UNREAD_DIRECTS).bind(int(user_id)).bind(spans).bind(each_max);
+    each_of(pool, query, |row| Ok(row.int(0)? as u32)).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sql::{
         DIRECT_OF_PAIR, GUILD_IDS, GUILD_OF_CHANNEL, GUILD_OF_RESOURCE, GUILDS_OF_USER, GUILDS_WITH_BAN, MESSAGES_BY,
-        RECORDS, TOKENS_OF_USER,
+        READ_STATES, RECORDS, TOKENS_OF_USER,
     };
 
     /// Each read walks an index; what grows without bound is never scanned, and no order is made by sorting all of it.
@@ -508,6 +568,10 @@ mod tests {
             (REACTIONS_OF, &[]),
             (TOKENS_OF_USER, &[]),
             (RECORDS, &[]),
+            (READ_STATES, &[]),
+            (JOINED_GUILDS, &[]),
+            (UNREAD_MENTIONS, &["SCAN requested", "SCAN places", "SCAN unread", "SCAN spans"]),
+            (UNREAD_DIRECTS, &["SCAN requested", "SCAN unread", "USE TEMP B-TREE FOR ORDER BY"]),
             (CHANNELS, &[]),
             // Within one message.
             (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),

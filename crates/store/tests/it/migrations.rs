@@ -13,9 +13,9 @@ use crate::{
 };
 use guildhall_model::{
     Attachment, AuditAction, AuditChange, AuditEntry, Ban, Channel, ChannelType, DefaultReaction, DirectFields, Emoji,
-    ForumFields, ForumTag, Guild, GuildId, GuildResource, Id, Invite, Member, MemberPictures, Message,
-    MessageReference, Overwrite, OverwriteKind, Permissions, Pin, ResourceKind, Role, RoleIcon, ScheduledEvent,
-    StageInstance, Sticker, StickerItem, ThreadFields, ThreadMember, User, Webhook,
+    ForumFields, ForumTag, Guild, GuildId, GuildResource, Id, Invite, Member, MemberPictures, MentionTarget, Message,
+    MessageReference, Overwrite, OverwriteKind, Permissions, Pin, ReadState, ResourceKind, Role, RoleIcon,
+    ScheduledEvent, StageInstance, Sticker, StickerItem, ThreadFields, ThreadMember, UnreadMention, User, Webhook,
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
@@ -45,6 +45,7 @@ const GUILD_RESOURCES: i64 = 33;
 /// The account of bert has changed twice.
 const ACCOUNT_VERSIONS: i64 = 40;
 const EVENTS: i64 = 51;
+const READ_STATES: i64 = 52;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -508,6 +509,7 @@ impl Community {
         self.check_messages(store).await;
         self.check_resources(store).await;
         self.check_directs(store).await;
+        self.check_reading(store).await;
         self.check_deleted(store).await;
         self.check_node(store).await;
         self.check_events(store).await;
@@ -526,6 +528,25 @@ impl Community {
         };
         let events = store.events(0, bounds.newest, EventFilter::ALL, 10).await.unwrap();
         assert_eq!(events, self.list(EVENTS, vec![event]), "version {}", self.version);
+    }
+
+    /// The migration marks direct messages as read. Earlier messages have no rows in `mentions`.
+    async fn check_reading(&self, store: &dyn Store) {
+        let version = self.version;
+        let of_pier = ReadState {
+            last_message_id: id(501),
+            last_pin_timestamp: Some(at("2026-11-21T10:00:00Z")),
+            flags: 1,
+            last_viewed: 4_000,
+            ..ReadState::new(id(101))
+        };
+        let of_direct = ReadState { last_message_id: id(701), ..ReadState::new(id(700)) };
+        let mut expected = self.list(READ_STATES, vec![of_pier]);
+        expected.extend(self.since(DIRECTS, of_direct));
+        assert_eq!(store.read_states(id(11), 10).await.unwrap(), expected, "version {version}");
+        let mention = UnreadMention { channel_id: id(101), message_id: id(502), target: MentionTarget::User };
+        let expected = self.list(READ_STATES, vec![mention]);
+        assert_eq!(store.unread_mentions(id(11)).await.unwrap(), expected, "version {version}");
     }
 
     async fn check_guilds(&self, store: &dyn Store) {

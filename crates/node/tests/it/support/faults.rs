@@ -2,11 +2,14 @@
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
+use guildhall_model::{
+    ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ReadState, ResourceKind, UnreadMention, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page, PictureNames,
-    PictureOwner, Place, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
+    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page,
+    PictureNames, PictureOwner, Place, ReadStateChange, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
+    UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -289,6 +292,32 @@ impl Store for FaultStore {
 
     async fn prune_events(&self, before: Timestamp, rows_max: u64, slice: u32) -> Result<u64, StoreError> {
         self.inner.prune_events(before, rows_max, slice).await
+    }
+
+    async fn change_read_states(&self, changes: &[ReadStateChange]) -> Result<(), StoreError> {
+        self.need_room()?;
+        self.inner.change_read_states(changes).await
+    }
+
+    async fn read_states(&self, user_id: UserId, limit: u32) -> Result<Vec<ReadState>, StoreError> {
+        self.inner.read_states(user_id, limit).await
+    }
+
+    async fn trim_read_states(&self, user_id: UserId, keep: u32) -> Result<(), StoreError> {
+        self.inner.trim_read_states(user_id, keep).await
+    }
+
+    async fn unread_mentions(&self, user_id: UserId) -> Result<Vec<UnreadMention>, StoreError> {
+        self.inner.unread_mentions(user_id).await
+    }
+
+    async fn unread_directs(
+        &self,
+        user_id: UserId,
+        spans: &[DirectSpan],
+        each_max: u32,
+    ) -> Result<Vec<u32>, StoreError> {
+        self.inner.unread_directs(user_id, spans, each_max).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -11,6 +11,7 @@ pub mod messages;
 pub mod node;
 pub mod pages;
 pub mod random;
+pub mod read_states;
 
 /// `suite!(name, open)`: a module of tests, each with a fresh store from
 /// `open() -> Option<(Box<dyn Store>, guard)>`; none where a database is not installed.
@@ -74,6 +75,14 @@ macro_rules! suite {
                 e1_an_event_is_committed_with_its_change,
                 e2_a_reader_misses_no_event_of_concurrent_commits,
                 e3_positions_continue_after_removed_events,
+            ],
+            read_states: [
+                acknowledgements_only_go_forward,
+                the_newest_states_are_kept,
+                mentions_count_until_they_are_read,
+                a_new_member_has_no_old_mentions,
+                messages_of_others_count_in_direct_messages,
+                unread_mentions_are_those_of_a_naive_model,
             ],
             content: [an_account_s_content_is_found_in_steps],
             node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
