@@ -117,6 +117,8 @@ impl Deletion {
         let gone = v1.node.update_user(user_id, unchecked, form).await?.user;
         self.rename_bans(v1, &gone).await?;
         v1.node.remove_settings_proto(user_id).await?;
+        v1.node.remove_read_states(user_id).await?;
+        v1.node.remove_notification_settings(user_id).await?;
         external::release(v1, ExternalKind::User, user_id.get()).await?;
         Ok(())
     }

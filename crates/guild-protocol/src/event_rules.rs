@@ -126,5 +126,8 @@ rules! {
     PassiveUpdateV1                All           Lasting   Audience;
     PassiveUpdateV2                All           Lasting   Audience;
     ChannelUnreadUpdate            All           Lasting   Audience;
+    MessageAck                     All           Lasting   Audience;
+    ChannelPinsAck                 All           Lasting   Audience;
+    UserGuildSettingsUpdate        All           Lasting   Audience;
     Backend                        All           Lasting   Audience;
 }

@@ -100,7 +100,17 @@ impl NodeUpstream {
 
 async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
     let settings = node.settings_proto(user_id, SettingsKind::Preloaded).await?;
-    Ok(OwnData { directs: node.directs_of_user(user_id).await?, settings_proto: STANDARD.encode(settings).into() })
+    let directs = node.directs_of_user(user_id).await?;
+    let reading = node.reading(user_id, &directs).await?;
+    Ok(OwnData {
+        directs,
+        settings_proto: STANDARD.encode(settings).into(),
+        read_states: reading.states,
+        mentions: reading.mentions,
+        unread_directs: reading.directs,
+        read_version: reading.version,
+        notifications: node.notification_settings(user_id).await?,
+    })
 }
 
 impl Upstream for NodeUpstream {

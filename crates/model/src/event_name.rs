@@ -105,6 +105,9 @@ events! {
     PassiveUpdateV1 "PASSIVE_UPDATE_V1" ;
     PassiveUpdateV2 "PASSIVE_UPDATE_V2" ;
     ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
+    MessageAck "MESSAGE_ACK" ;
+    ChannelPinsAck "CHANNEL_PINS_ACK" ;
+    UserGuildSettingsUpdate "USER_GUILD_SETTINGS_UPDATE" ;
     // Placeholder for names that backends choose; the payload has the actual name.
     Backend "BACKEND" ;
 }

@@ -29,8 +29,10 @@ mod jobs;
 mod keys;
 mod limits;
 mod mailbox;
+mod notification_settings;
 mod pipeline;
 mod pool;
+mod read_states;
 mod refusals;
 mod relay_sink;
 mod request_trace;
@@ -65,6 +67,8 @@ pub use hooks::{
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
+pub use notification_settings::{NotificationChange, NotificationsChanged, OVERRIDES_MAX, OverrideChange};
+pub use read_states::{Ack, READ_STATES_MAX, Reading};
 pub use refusals::{KeyFault, TokenFault};
 pub use relay_sink::{Clock, RelaySink, Unhandled};
 pub use request_trace::{carry_trace, log_span, traced};
@@ -95,6 +99,7 @@ use jobs::Jobs;
 use keys::Keys;
 use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
 use pool::Pool;
+use read_states::ReadStates;
 use refusals::LOG_EVERY_MS;
 use request_trace::CommandTrace;
 use revocations::RevocationLog;
@@ -164,6 +169,7 @@ struct Inner {
     made_today: MadeToday,
     announcements: Arc<Announcements>,
     user_locks: UserLocks,
+    read_states: ReadStates,
     /// Held while the settings of an account change.
     settings_lock: tokio::sync::Mutex<()>,
     links: LinkRenewer,
@@ -183,6 +189,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.close());
+        self.read_states.end();
     }
 }
 
@@ -323,6 +330,7 @@ impl Node {
             made_today,
             announcements: Arc::default(),
             user_locks: UserLocks::default(),
+            read_states: ReadStates::default(),
             settings_lock: tokio::sync::Mutex::default(),
             links: limits.guild.links.clone(),
             guild_limits: limits.guild,
@@ -338,6 +346,7 @@ impl Node {
         if let Some(membership) = &inner.membership {
             revocations::follow(membership, &inner);
         }
+        read_states::follow(&inner);
         Self { inner }
     }
 
@@ -489,5 +498,6 @@ impl Node {
                 tracing::error!("a guild worker had panicked");
             }
         }
+        self.write_read_states().await;
     }
 }

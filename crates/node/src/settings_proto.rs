@@ -11,11 +11,9 @@
 
 use crate::Node;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use guildhall_guild_protocol::{BackendEvent, Event, Published, ReplicaUpdate};
 use guildhall_model::UserId;
 use guildhall_store::StoreError;
 use serde_json::json;
-use std::sync::Arc;
 
 /// Kind of the records; the id is the account's, and the kind of settings.
 const KIND: &str = "settings-proto";
@@ -115,18 +113,7 @@ impl Node {
 
     fn announce_settings(&self, user_id: UserId, kind: SettingsKind, settings: &[u8]) {
         let body = json!({"settings": {"proto": STANDARD.encode(settings), "type": kind as u8}, "partial": false});
-        let body = serde_json::value::to_raw_value(&body).map_err(|error| error.to_string());
-        let event = body.and_then(|body| {
-            BackendEvent::new("USER_SETTINGS_PROTO_UPDATE", &body, None).map_err(|error| error.to_string())
-        });
-        match event {
-            Ok(event) => {
-                let event = Event::of_backend_to_users([user_id].into(), Arc::new(event));
-                let published = Published { event, replica_update: ReplicaUpdate::None };
-                self.inner.relays.publish_to_users(&Arc::new(published), None);
-            }
-            Err(error) => tracing::error!(error, "settings cannot be sent"),
-        }
+        self.publish_to_account(user_id, "USER_SETTINGS_PROTO_UPDATE", &body);
     }
 }
 

@@ -97,7 +97,7 @@ impl Core {
         if let Some(pending_ready) = &mut session.pending_ready
             && pending_ready.deadline <= turn.now.instant
         {
-            if pending_ready.own.is_none() {
+            if pending_ready.is_own_requested && pending_ready.own.is_none() {
                 // No later event would contain the missing direct messages.
                 return self.give_up(turn, key);
             }

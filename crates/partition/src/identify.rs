@@ -236,11 +236,11 @@ impl Partition {
                 self.core.push(turn, key.slot, &ready, Redaction::None);
             }
             AccountKind::User => {
-                // Read after the session exists: it receives every later event, so nothing is missed in between.
                 let has_directs = session.is_first_shard();
                 session.pending_ready = Some(Box::new(PendingReady {
-                    waiting_count: guilds_count + usize::from(has_directs),
+                    waiting_count: guilds_count,
                     own: (!has_directs).then(OwnData::default),
+                    is_own_requested: !has_directs,
                     unavailable: Vec::new(),
                     views: Vec::new(),
                     deadline,
@@ -249,10 +249,6 @@ impl Partition {
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {
                     session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);
-                }
-                if has_directs {
-                    let user_id = session.user.id;
-                    self.core.outputs.push_back(Output::FetchDirects { session: key, user_id });
                 }
                 self.core.timers.push(deadline, TimerKey::Session(key));
                 self.core.finish_pending_ready(turn, key);
@@ -389,7 +385,6 @@ impl Partition {
             match own {
                 Some(own) => {
                     pending_ready.own = Some(own);
-                    pending_ready.waiting_count = pending_ready.waiting_count.saturating_sub(1);
                     self.core.finish_pending_ready(turn, key);
                 }
                 None => self.core.give_up(turn, key),
@@ -551,11 +546,24 @@ impl Core {
         true
     }
 
-    /// Sends READY of a user account once all parts are there.
+    /// Sends READY of a user account once all parts are there. The account's own data is read last: after the session
+    /// exists, which receives every later event of direct messages, and after its guilds have answered, so that every
+    /// message of their views is in the store when its mentions are read.
     pub(crate) fn finish_pending_ready(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+        let deadline = turn.now.instant.after_ms(self.config.gather_deadline_ms);
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.waiting_count == 0)
-        else {
+        let Some(pending_ready) = &mut session.pending_ready else { return };
+        if pending_ready.waiting_count > 0 {
+            return;
+        }
+        if !pending_ready.is_own_requested {
+            (pending_ready.is_own_requested, pending_ready.deadline) = (true, deadline);
+            let user_id = session.user.id;
+            self.outputs.push_back(Output::FetchDirects { session: key, user_id });
+            self.timers.push(deadline, TimerKey::Session(key));
+            return;
+        }
+        let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.own.is_some()) else {
             return;
         };
         let own = pending_ready.own.unwrap_or_default();

@@ -22,4 +22,4 @@ pub use audience::{
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use subscription_mask::{SubscriptionMask, UserSubscriptions};
-pub use view::{ViewForm, guild_people, guild_snapshot, view_places};
+pub use view::{ViewForm, guild_people, guild_snapshot, newest_in_view, view_places};

@@ -8,7 +8,8 @@ use guildhall_guild_protocol::{
     ResourcePayload, VoiceEntry, threads_of,
 };
 use guildhall_model::{
-    Capabilities, Channel, ChannelId, EventName, Member, Overwrite, Permissions, Presence, ScheduledEvent, UserId,
+    Capabilities, Channel, ChannelId, EventName, Member, MessageId, Overwrite, Permissions, Presence, ScheduledEvent,
+    UserId,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
@@ -70,6 +71,24 @@ pub fn guild_snapshot<'a>(
         member_count: view.member_count,
         version: view.version,
     }
+}
+
+/// The newest message of a channel or thread that a member can view; None if they cannot, or it is not of this guild.
+#[must_use]
+pub fn newest_in_view(
+    replica: &GuildReplica,
+    member: &Member,
+    channel_id: ChannelId,
+    now: Timestamp,
+) -> Option<MessageId> {
+    let structure = &replica.structure;
+    if let Some(channel) = structure.channels.get(&channel_id) {
+        let newest = replica.last_message_ids.get(&channel_id).copied().or(channel.last_message_id);
+        return viewer(structure, member)(channel).then(|| newest.unwrap_or(MessageId::new(0)));
+    }
+    let thread = replica.threads.get(channel_id)?;
+    let is_viewed = thread.is_viewed_by(structure, member, now);
+    is_viewed.then(|| thread.channel.last_message_id.unwrap_or(MessageId::new(0)))
 }
 
 /// Whether a member can view a channel. Time-outs never take VIEW_CHANNEL away, so the time does not matter here.

@@ -7,6 +7,7 @@
 mod dispatch;
 mod guilds;
 mod ids;
+mod reading;
 mod ready;
 mod replay;
 mod session;

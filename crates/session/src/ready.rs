@@ -5,12 +5,14 @@
 
 use crate::{
     dispatch::{Dispatch, GuildPlaces, dispatch_frame},
+    reading::read_states,
     session::{MemberRequest, Session},
 };
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_guild_protocol::{FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence};
 use guildhall_model::{
-    AccountKind, Capabilities, Direct, EventName, GuildId, Intents, User, UserId,
+    AccountKind, Capabilities, ChannelId, Direct, EventName, GuildId, Intents, NotificationSettings, ReadState,
+    UnreadMention, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, MemberBody, PresenceBody,
         ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
@@ -57,6 +59,16 @@ pub struct OwnData {
     pub directs: Vec<Direct>,
     /// Base64 of the settings that its clients store; empty if there are none.
     pub settings_proto: Box<str>,
+    /// How far it has read its channels.
+    pub read_states: Vec<ReadState>,
+    /// Mentions after them, in guilds.
+    pub mentions: Vec<UnreadMention>,
+    /// Unread messages of direct messages; those without are left out.
+    pub unread_directs: Vec<(ChannelId, u32)>,
+    /// Version of all this; grows.
+    pub read_version: u64,
+    /// Its notification settings, by guild.
+    pub notifications: Vec<NotificationSettings>,
 }
 
 /// READY of a user account, with its guilds and direct messages. For clients with the capability for prioritized READY,
@@ -150,6 +162,9 @@ impl ReadyState {
             guilds: views.chain(missing).collect(),
             directs: &self.own.directs,
             settings_proto: &self.own.settings_proto,
+            read_states: read_states(&self.own, &self.views, self.now),
+            read_version: self.own.read_version,
+            notification_settings: self.own.notifications.iter().map(Into::into).collect(),
         })
     }
 }

@@ -46,10 +46,12 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
 pub struct PendingReady {
-    /// Guilds that have not answered, plus one while `own` has not been loaded.
+    /// Guilds that have not answered.
     pub waiting_count: usize,
     /// None until it is loaded.
     pub own: Option<OwnData>,
+    /// `own` was requested, or is not needed.
+    pub is_own_requested: bool,
     /// Guilds that answered that they are unavailable.
     pub unavailable: Vec<GuildId>,
     /// Replicas and views of the guilds that answered.

@@ -50,9 +50,19 @@ const WRITTEN: &[(&str, &str, &str)] = &[
     ("InviteCode", "string", ""),
     ("MergedMembers", "{MergedMemberBody}[][]", ""),
     ("Nothing", "never[]", ""),
+    (
+        "NotificationEntries",
+        "NotificationEntries",
+        "{NotificationSettingsBody}[] | { entries: {NotificationSettingsBody}[]; partial: boolean; version: number }",
+    ),
     ("OverwriteBody", "Overwrite", "{ id: Snowflake; type: 0 | 1; allow: string; deny: string }"),
     ("Overwrites", "{OverwriteBody}[]", ""),
     ("Permissions", "string", ""),
+    (
+        "ReadStateEntries",
+        "ReadStateEntries",
+        "{ReadStateBody}[] | { entries: {ReadStateBody}[]; partial: boolean; version: number }",
+    ),
     ("ReadySupplementalBody", "ReadySupplemental", "{Supplemental}"),
     ("ReferencedMessage", "{MessageBody} | null", ""),
     ("SessionsBody", "({SessionBody} | {AllSessions})[]", ""),
@@ -155,6 +165,9 @@ const EVENTS: &[(&str, &str)] = &[
     ("PASSIVE_UPDATE_V1", "{PassiveUpdateV1Body}"),
     ("PASSIVE_UPDATE_V2", "{PassiveUpdateV2Body}"),
     ("CHANNEL_UNREAD_UPDATE", "{ChannelUnreadUpdateBody}"),
+    ("MESSAGE_ACK", "{MessageAckBody}"),
+    ("CHANNEL_PINS_ACK", "{ChannelPinsAckBody}"),
+    ("USER_GUILD_SETTINGS_UPDATE", "{NotificationSettingsBody}"),
 ];
 
 /// Bodies of REST only that clients want types for.

@@ -57,6 +57,9 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
         guilds: guilds.collect(),
         directs: &[],
         settings_proto: "",
+        read_states: Vec::new(),
+        read_version: 0,
+        notification_settings: Vec::new(),
     };
     let mut body = Vec::new();
     encoding.encode(&ready, &mut body).expect("READY is made of structs, strings and numbers, which always encode");

@@ -4,6 +4,7 @@ use crate::{
     backend::{ANA, BOB, CHANNEL, GUILD},
     nodes::{Node, Site, two},
     support::{Answer, Http, wait_until},
+    ws::Ws,
 };
 use serde_json::{Value, json};
 use std::{sync::Barrier, thread};
@@ -116,6 +117,36 @@ fn no_command_and_no_setting_is_lost() {
     }
     let stored = there.request("GET", settings, None).expect("it answers").body;
     assert!(stored["settings"].as_str().is_some_and(|text| text.starts_with("CgIYKBIB")), "version 40: {stored}");
+}
+
+#[test]
+fn an_acknowledgement_at_one_node_is_known_at_the_other() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let token = first.backend().token(ANA);
+    let mut there = second.session(ANA);
+    let mut here = Http::new(first.addr, &token);
+    let writer = first.backend().token(BOB);
+    let messages = format!("/api/v10/channels/{CHANNEL}/messages");
+    let mut last = String::new();
+    for round in 0..5 {
+        let text = json!({"content": format!("<@{ANA}> {round}")});
+        let sent = Http::new(second.addr, &writer).request("POST", &messages, Some(&text)).expect("it answers").body;
+        let id = sent["id"].as_str().expect("an id").to_owned();
+        let ack = here.request("POST", &format!("{messages}/{id}/ack"), Some(&json!({"token": null})));
+        assert_eq!(ack.expect("it answers").status, 200);
+        last = id;
+    }
+    there.expect("the last acknowledgement", |payload| {
+        payload["t"] == "MESSAGE_ACK" && payload["d"]["message_id"] == last.as_str()
+    });
+    // The event follows the commit, so the next READY has the state, also at the other node.
+    let mut third = Ws::connect(second.addr, "/?v=10&encoding=json", "").expect("it is let in");
+    third.expect_op(10);
+    third.identify(&token);
+    let ready = third.expect("READY", |payload| payload["t"] == "READY");
+    let state = json!({"id": CHANNEL, "last_message_id": last, "mention_count": 0});
+    assert_eq!(ready["d"]["read_state"], json!([state]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod invites;
 mod matrix;
 mod permissions;
 mod pins;
+mod reading;
 mod routes;
 mod threads;
 mod uploads;

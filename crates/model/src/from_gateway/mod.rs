@@ -16,6 +16,7 @@ mod member_list;
 mod message;
 mod passive;
 mod presence;
+mod read_state;
 mod ready;
 mod replies;
 mod role;
@@ -41,6 +42,7 @@ pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberL
 pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
 pub use passive::{ChannelUnread, ChannelUnreadUpdateBody, PassiveUpdateV1Body, PassiveUpdateV2Body};
 pub use presence::PresenceBody;
+pub use read_state::{ChannelPinsAckBody, MessageAckBody, NotificationSettingsBody, ReadStateBody};
 pub use ready::{ApplicationRef, BotReadyBody};
 pub use replies::{
     ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,

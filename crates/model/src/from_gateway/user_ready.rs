@@ -8,9 +8,9 @@
 //! Limits      one guild's snapshot is in memory at a time; members are held as references.
 
 use super::{
-    DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, SelfUserBody, SessionsBody, UserBody,
-    VoiceStateBody, gateway_guild::voice_states, member::MergedMemberBody, presence::MergedPresenceBody,
-    ready::ReadyConstants,
+    DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, NotificationSettingsBody, ReadStateBody,
+    SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states, member::MergedMemberBody,
+    presence::MergedPresenceBody, ready::ReadyConstants,
 };
 use crate::{
     capabilities::Capabilities,
@@ -69,6 +69,12 @@ pub struct UserReady<'a, G> {
     pub directs: &'a [Direct],
     /// Base64 of the settings that the account's clients store; empty if there are none.
     pub settings_proto: &'a str,
+    /// Read states of channels, with the number of mentions after each.
+    pub read_states: Vec<ReadStateBody>,
+    /// Version of the read states.
+    pub read_version: u64,
+    /// Notification settings of guilds in which the account has changed some.
+    pub notification_settings: Vec<NotificationSettingsBody>,
 }
 
 impl<'a, G> UserReady<'a, G> {
@@ -76,6 +82,11 @@ impl<'a, G> UserReady<'a, G> {
     #[must_use]
     pub fn supplemental(&self) -> Option<ReadySupplementalBody<'_, 'a, G>> {
         self.capabilities.is_prioritized().then_some(ReadySupplementalBody { guilds: &self.guilds })
+    }
+
+    /// Grows with each change of any of them.
+    fn settings_version(&self) -> u64 {
+        self.notification_settings.iter().map(NotificationSettingsBody::version).sum()
     }
 
     fn private_channels(&self, deduplicated: bool) -> Vec<DirectBody<'a>> {
@@ -112,8 +123,14 @@ impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
             shard: self.shard,
             session_type: "normal",
             sessions: &self.sessions,
-            read_state: EmptyArray::versioned_if(has(Capabilities::VERSIONED_READ_STATES)),
-            user_guild_settings: EmptyArray::versioned_if(has(Capabilities::VERSIONED_USER_GUILD_SETTINGS)),
+            read_state: Entries::new(
+                &self.read_states,
+                has(Capabilities::VERSIONED_READ_STATES).then_some(self.read_version),
+            ),
+            user_guild_settings: Entries::new(
+                &self.notification_settings,
+                has(Capabilities::VERSIONED_USER_GUILD_SETTINGS).then(|| self.settings_version()),
+            ),
             user_settings: (!has(Capabilities::USER_SETTINGS_PROTO)).then_some(Empty {}),
             user_settings_proto: self.settings_proto,
             notes: (!has(Capabilities::LAZY_USER_NOTES)).then_some(Empty {}),
@@ -144,8 +161,8 @@ struct Ready<'r, 'a, G> {
     shard: Option<(u32, u32)>,
     session_type: &'static str,
     sessions: &'r SessionsBody<'a>,
-    read_state: EmptyArray,
-    user_guild_settings: EmptyArray,
+    read_state: ReadStateEntries<'r>,
+    user_guild_settings: NotificationEntries<'r>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_settings: Option<Empty>,
     user_settings_proto: &'a str,
@@ -292,16 +309,19 @@ impl<'a> MergedPresences<'a> {
     }
 }
 
-/// An always empty list in the shape that the client expects.
+type ReadStateEntries<'r> = Entries<'r, ReadStateBody>;
+type NotificationEntries<'r> = Entries<'r, NotificationSettingsBody>;
+
+/// A list, or the object around it for clients with the capability.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum EmptyArray {
-    Plain(Nothing),
-    Versioned { entries: Nothing, partial: bool, version: u32 },
+enum Entries<'r, T> {
+    Plain(&'r [T]),
+    Versioned { entries: &'r [T], partial: bool, version: u64 },
 }
 
-impl EmptyArray {
-    fn versioned_if(versioned: bool) -> Self {
-        if versioned { Self::Versioned { entries: [], partial: false, version: 0 } } else { Self::Plain([]) }
+impl<'r, T> Entries<'r, T> {
+    fn new(entries: &'r [T], version: Option<u64>) -> Self {
+        version.map_or(Self::Plain(entries), |version| Self::Versioned { entries, partial: false, version })
     }
 }

@@ -1,12 +1,12 @@
 //! READY and READY_SUPPLEMENTAL of user accounts, by capability.
 
 use crate::support::{
-    ANA, BO, GUILD, World, check, in_lounge_json, json_of, member_json, online_json, properties_json, resources_json,
-    standing_json, user_json, with, without,
+    ANA, BO, GENERAL, GUILD, MESSAGE, World, check, in_lounge_json, json_of, member_json, online_json, properties_json,
+    resources_json, standing_json, user_json, with, without,
 };
 use guildhall_model::{
-    Capabilities, GuildId, Platform, Status,
-    from_gateway::{ClientInfo, GuildSnapshot, ReadyGuild, SessionBody, SessionsBody, UserReady},
+    Capabilities, GuildId, NotificationSettings, Platform, ReadState, Status,
+    from_gateway::{ClientInfo, GuildSnapshot, ReadStateBody, ReadyGuild, SessionBody, SessionsBody, UserReady},
 };
 use serde_json::{Value, json};
 use std::{cell::Cell, collections::BTreeSet};
@@ -37,7 +37,30 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
         ],
         directs: &[],
         settings_proto: "CgIYAQ==",
+        read_states: vec![ReadStateBody::new(&read_state(), 2)],
+        read_version: 77,
+        notification_settings: vec![
+            (&NotificationSettings { version: 5, ..NotificationSettings::new(Some(GUILD)) }).into(),
+        ],
     }
+}
+
+fn read_state() -> ReadState {
+    ReadState { last_message_id: MESSAGE, ..ReadState::new(GENERAL) }
+}
+
+fn read_states_json() -> Value {
+    json!([{"id": GENERAL, "last_message_id": MESSAGE, "mention_count": 2}])
+}
+
+fn notifications_json() -> Value {
+    json!([{"guild_id": GUILD, "message_notifications": 3, "suppress_everyone": false, "suppress_roles": false,
+        "mute_scheduled_events": false, "mobile_push": true, "muted": false, "mute_config": null,
+        "hide_muted_channels": false, "notify_highlights": 0, "flags": 0, "channel_overrides": [], "version": 5}])
+}
+
+fn versioned(entries: Value, version: u64) -> Value {
+    json!({"entries": entries, "partial": false, "version": version})
 }
 
 /// What READY has for every client.
@@ -76,7 +99,7 @@ fn without_capabilities_everything_is_in_its_guild() {
     let expected = with(
         common_json(&world),
         json!({"guilds": [{"id": DARK, "unavailable": true}, with(flat_guild_json(), people)], "presences": [],
-            "read_state": [], "user_guild_settings": [], "user_settings": {}, "notes": {}}),
+            "read_state": read_states_json(), "user_guild_settings": notifications_json(), "user_settings": {}, "notes": {}}),
     );
     // Bit 5 means nothing without bit 4.
     for bits in [0, Capabilities::PRIORITIZED_READY_PAYLOAD.0] {
@@ -96,7 +119,7 @@ fn deduplicated() {
             "users": [user_json(&world.bo), user_json(&world.ana)],
             "merged_members": [[], [merged_json(ANA), merged_json(BO)]],
             "merged_presences": {"friends": [], "guilds": [[], [with(online_json(), json!({"user_id": BO}))]]},
-            "read_state": [], "user_guild_settings": [], "user_settings": {}, "notes": {}}),
+            "read_state": read_states_json(), "user_guild_settings": notifications_json(), "user_settings": {}, "notes": {}}),
     );
     let ready = ready(&world, DEDUPE, || world.snapshot());
     check(&ready, &expected);
@@ -108,12 +131,12 @@ fn deduplicated() {
 fn in_two_parts() {
     let world = World::new();
     let guild = json!({"id": GUILD, "data_mode": "full", "properties": properties_json()});
-    let versioned = json!({"entries": [], "partial": false, "version": 0});
     let expected = with(
         common_json(&world),
         json!({"guilds": [{"id": DARK, "data_mode": "unavailable", "unavailable": true}, with(guild, resources_json())],
             "users": [user_json(&world.bo), user_json(&world.ana)], "merged_members": [[], [merged_json(ANA)]],
-            "read_state": versioned, "user_guild_settings": versioned}),
+            "read_state": versioned(read_states_json(), 77),
+            "user_guild_settings": versioned(notifications_json(), 5)}),
     );
     let ready = ready(&world, 1_734_653, || world.snapshot());
     check(&ready, &expected);
@@ -139,16 +162,16 @@ fn shard_is_echoed() {
 fn capabilities_one_by_one() {
     let world = World::new();
     let plain = json_of(&ready(&world, 0, || world.snapshot()));
-    let versioned = json!({"entries": [], "partial": false, "version": 0});
     let check_one = |capability: Capabilities, expected: Value| {
         check(&ready(&world, capability.0, || world.snapshot()), &expected);
     };
     check_one(Capabilities::LAZY_USER_NOTES, without(plain.clone(), &["notes"]));
     check_one(Capabilities::USER_SETTINGS_PROTO, without(plain.clone(), &["user_settings"]));
-    check_one(Capabilities::VERSIONED_READ_STATES, with(plain.clone(), json!({"read_state": versioned})));
+    let read_states = json!({"read_state": versioned(read_states_json(), 77)});
+    check_one(Capabilities::VERSIONED_READ_STATES, with(plain.clone(), read_states));
     check_one(
         Capabilities::VERSIONED_USER_GUILD_SETTINGS,
-        with(plain.clone(), json!({"user_guild_settings": versioned})),
+        with(plain.clone(), json!({"user_guild_settings": versioned(notifications_json(), 5)})),
     );
     check_one(Capabilities::CHANNEL_OBFUSCATION, plain.clone());
     check_one(Capabilities(!((1 << 17) - 1)), plain);

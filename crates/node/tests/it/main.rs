@@ -14,6 +14,7 @@ mod jobs;
 mod lag;
 mod lazy;
 mod messages;
+mod read_states;
 mod retention;
 mod shutdown;
 mod sign_on;

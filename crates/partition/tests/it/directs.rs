@@ -90,6 +90,22 @@ fn a_session_whose_direct_messages_cannot_be_read_ends() {
     }
 }
 
+/// READY counts mentions in what is read, so every message of a guild's view must be in it.
+#[test]
+fn an_account_is_read_after_its_guilds_have_answered() {
+    let mut cluster = with_direct();
+    cluster.hold(Hold::ToGuilds);
+    // A read would fail now, and end the session.
+    cluster.break_service(Outage::Directs);
+    let client = cluster.login(&bob(), None, ClientParams::JSON);
+    assert_eq!(names(&mut cluster, client), [""; 0]);
+    cluster.repair(Outage::Directs);
+    cluster.release(Hold::ToGuilds);
+    cluster.deliver_to_guilds(usize::MAX);
+    cluster.run_until_idle();
+    assert_eq!(names(&mut cluster, client), ["READY"]);
+}
+
 #[test]
 fn direct_messages_of_bots_are_not_fetched() {
     let mut cluster = with_direct();

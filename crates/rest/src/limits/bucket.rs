@@ -74,6 +74,8 @@ buckets! {
     Reaction: 1 per 250 ms,
     /// Typing: one lasts ten seconds.
     Typing: 5 per 5000 ms,
+    /// Marking a channel as read, which clients do with each message that they show.
+    Ack: 20 per 1000 ms,
     /// Changing members, their roles and their voice states.
     MemberWrite: 10 per 10000 ms,
     /// Changing guilds, channels, overwrites and roles.

@@ -115,6 +115,9 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
     kept.put_into(&mut message);
     let command = request::CreateMessage(channel_id, Box::new(message));
     let reply = kept.settled(api.request_in_channel(&caller, channel_id, command).await).await?;
+    if !caller.bot {
+        api.node.wrote_message(caller.id, channel_id, reply.message.id);
+    }
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 

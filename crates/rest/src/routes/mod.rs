@@ -23,6 +23,7 @@ pub(crate) mod message_form;
 mod messages;
 mod pins;
 mod reactions;
+mod read_states;
 mod render;
 mod roles;
 mod scheduled_events;

@@ -1,8 +1,7 @@
 //! Settings that clients for user accounts store. Spec  docs/protocol/choices.md "Settings of user accounts".
 
-use super::{Call, PathParams};
+use super::{Call, PathParams, read_states::need_user};
 use crate::{
-    auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
     form::{self, FieldError, FieldErrors, Parsed},
@@ -10,7 +9,6 @@ use crate::{
 };
 use axum::{
     Json,
-    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use base64::{
@@ -25,13 +23,6 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-
-fn need_user(caller: &Caller) -> Result<(), ApiError> {
-    if caller.bot {
-        return Err(ApiError::coded(StatusCode::FORBIDDEN, 20001, "Bots cannot use this endpoint"));
-    }
-    Ok(())
-}
 
 fn kind(params: &PathParams) -> Result<SettingsKind, ApiError> {
     match params.text("kind") {

@@ -9,8 +9,8 @@
 use super::{
     attachments, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
-    guilds, invites, members, messages, pins, reactions, roles, scheduled_events, settings_proto, small, stages,
-    stickers, threads, voice_states, webhooks,
+    guilds, invites, members, messages, pins, reactions, read_states, roles, scheduled_events, settings_proto, small,
+    stages, stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
 use axum::{
@@ -44,9 +44,9 @@ impl Route {
     }
 
     /// Whether requests by user accounts also count against `Bucket::UserWrite`. Typing indicators do not, because they
-    /// have their own share of replay buffers.
+    /// have their own share of replay buffers, nor acknowledgements, which only the account itself receives.
     pub(crate) fn is_user_write(&self) -> bool {
-        self.is_change() && self.bucket != Bucket::Typing
+        self.is_change() && !matches!(self.bucket, Bucket::Typing | Bucket::Ack)
     }
 
     pub(super) fn methods(&self) -> MethodRouter<Arc<Api>> {
@@ -115,6 +115,9 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/channels/{channel_id}/messages/pins"                                        pins::page                       Read;
     PUT    "/channels/{channel_id}/messages/pins/{message_id}"                           pins::add                        StructureWrite;
     DELETE "/channels/{channel_id}/messages/pins/{message_id}"                           pins::remove                     StructureWrite;
+    POST   "/channels/{channel_id}/pins/ack"                                             read_states::acknowledge_pins    Ack;
+    DELETE "/channels/{channel_id}/messages/ack"                                         read_states::forget              Ack;
+    POST   "/channels/{channel_id}/messages/{message_id}/ack"                            read_states::acknowledge         Ack            Channel;
     GET    "/channels/{channel_id}/messages"                                             messages::list                   History;
     POST   "/channels/{channel_id}/messages"                                             messages::create                 MessageCreate  Channel;
     POST   "/channels/{channel_id}/messages/bulk-delete"                                 messages::bulk_delete            BulkDelete     Channel;
@@ -201,6 +204,9 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/users/@me/channels"                                                         directs::list                    Read;
     POST   "/users/@me/channels"                                                         directs::open                    Write          Caller;
     GET    "/users/@me/guilds"                                                           guilds::list_own                 GuildList;
+    POST   "/read-states/ack-bulk"                                                       read_states::acknowledge_many    Write          Caller;
+    PATCH  "/users/@me/guilds/settings"                                                  read_states::update_all_notifications Write     Caller;
+    PATCH  "/users/@me/guilds/{guild_id}/settings"                                       read_states::update_notifications Write         Caller;
     DELETE "/users/@me/guilds/{guild_id}"                                                members::leave                   Write;
     GET    "/users/@me/guilds/{guild_id}/member"                                         members::read_own                Read;
     GET    "/users/{user_id}"                                                            bootstrap::user                  Read;

@@ -140,10 +140,26 @@ export interface ChannelMemberCountUpdate {
   presence_count: number;
 }
 
+export interface ChannelOverride {
+  channel_id: Snowflake;
+  message_notifications: number;
+  muted: boolean;
+  mute_config: MuteConfig | null;
+  collapsed: boolean;
+  flags: number;
+}
+
 export interface ChannelPins {
   guild_id?: Snowflake;
   channel_id: Snowflake;
   last_pin_timestamp: string | null;
+}
+
+/** CHANNEL_PINS_ACK. */
+export interface ChannelPinsAck {
+  channel_id: Snowflake;
+  timestamp: string;
+  version: number;
 }
 
 export interface ChannelRecipient {
@@ -257,11 +273,6 @@ export interface Emoji {
   animated: boolean;
   available: boolean;
 }
-
-/** An always empty list in the shape that the client expects. */
-export type EmptyArray =
-  | never[]
-  | { entries: never[]; partial: boolean; version: number };
 
 export interface FlatGuild extends GuildProperties, CommonGuildFields {
   soundboard_sounds: never[];
@@ -541,6 +552,20 @@ export interface Message extends Partial<MessageExtras> {
   referenced_message?: Message | null;
 }
 
+/** MESSAGE_ACK, to all sessions of the account. */
+export interface MessageAck {
+  channel_id: Snowflake;
+  message_id: Snowflake;
+  /** Grows with each acknowledgement of the account. */
+  version: number;
+  /** The user marked the message as unread: the state may go back. */
+  manual?: boolean;
+  /** The number that the client sent. */
+  mention_count?: number;
+  flags?: number;
+  last_viewed?: number;
+}
+
 export interface MessageDelete {
   id: Snowflake;
   channel_id: Snowflake;
@@ -570,12 +595,36 @@ export interface MessageReference {
   guild_id?: Snowflake;
 }
 
+export interface MuteConfig {
+  end_time: string | null;
+  selected_time_window?: number;
+}
+
 /** Identifier chosen by the client for a message, echoed with its original JSON type. */
 export type Nonce =
   /** Sent as a number. */
   | number
   /** Sent as a string of at most 25 characters. */
   | string;
+
+export type NotificationEntries = NotificationSettings[] | { entries: NotificationSettings[]; partial: boolean; version: number };
+
+/** Notification settings: an entry of `user_guild_settings`, and USER_GUILD_SETTINGS_UPDATE. */
+export interface NotificationSettings {
+  guild_id: Snowflake | null;
+  message_notifications: number;
+  suppress_everyone: boolean;
+  suppress_roles: boolean;
+  mute_scheduled_events: boolean;
+  mobile_push: boolean;
+  muted: boolean;
+  mute_config: MuteConfig | null;
+  hide_muted_channels: boolean;
+  notify_highlights: number;
+  flags: number;
+  channel_overrides: ChannelOverride[];
+  version: number;
+}
 
 export type Overwrite = { id: Snowflake; type: 0 | 1; allow: string; deny: string };
 
@@ -693,6 +742,18 @@ export interface ReactionsCleared {
   guild_id?: Snowflake;
   emoji?: ReactionEmoji;
 }
+
+/** How far the account has read a channel, in READY. */
+export interface ReadState {
+  id: Snowflake;
+  last_message_id: Snowflake;
+  mention_count: number;
+  last_pin_timestamp?: string;
+  flags?: number;
+  last_viewed?: number;
+}
+
+export type ReadStateEntries = ReadState[] | { entries: ReadState[]; partial: boolean; version: number };
 
 /** Fields of a user account's READY with constant values. */
 export interface ReadyConstants {
@@ -985,8 +1046,8 @@ export interface UserReadyFields extends ReadyConstants {
   shard?: [number, number];
   session_type: string;
   sessions: (AccountSession | AllSessions)[];
-  read_state: EmptyArray;
-  user_guild_settings: EmptyArray;
+  read_state: ReadStateEntries;
+  user_guild_settings: NotificationEntries;
   user_settings?: { [key: string]: never };
   user_settings_proto: string;
   notes?: { [key: string]: never };
@@ -1112,4 +1173,7 @@ export interface EventBodies {
   PASSIVE_UPDATE_V1: PassiveUpdateV1;
   PASSIVE_UPDATE_V2: PassiveUpdateV2;
   CHANNEL_UNREAD_UPDATE: ChannelUnreadUpdate;
+  MESSAGE_ACK: MessageAck;
+  CHANNEL_PINS_ACK: ChannelPinsAck;
+  USER_GUILD_SETTINGS_UPDATE: NotificationSettings;
 }
