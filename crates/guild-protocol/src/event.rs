@@ -423,6 +423,16 @@ impl Event {
         event
     }
 
+    /// An event about an interaction, for an account. With a guild only those of its sessions get it whose shard has
+    /// the guild, and a replay only a member of it; without, those of the first shard. It needs no intent.
+    #[must_use]
+    pub fn of_interaction(guild_id: Option<GuildId>, user_id: UserId, event: Arc<BackendEvent>) -> Self {
+        let mut event = Self::published(guild_id, AudienceRule::Users([user_id].into()), event);
+        event.audience.intents = Intents::NONE;
+        event.content_readers = None;
+        event
+    }
+
     /// An event that a backend published in a direct message, for its recipients.
     #[must_use]
     pub fn of_backend_in_direct(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {

@@ -129,5 +129,11 @@ rules! {
     MessageAck                     All           Lasting   Audience;
     ChannelPinsAck                 All           Lasting   Audience;
     UserGuildSettingsUpdate        All           Lasting   Audience;
+    InteractionCreate              All           Lasting   Reader;
+    InteractionSuccess             All           Lasting   Reader;
+    InteractionFailure             All           Lasting   Reader;
+    InteractionModalCreate         All           Lasting   Reader;
+    ApplicationCommandAutocompleteResponse All   Lasting   Reader;
+    ApplicationCommandPermissionsUpdate    All   Lasting   Audience;
     Backend                        All           Lasting   Audience;
 }

@@ -8,6 +8,7 @@ mod audit;
 mod backend;
 mod direct;
 mod expression;
+mod interaction;
 mod kind;
 mod message;
 mod outcome;
@@ -35,6 +36,7 @@ pub use backend::{
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
+pub use interaction::{InteractionContext, InteractionQuery, RESOLVED_MAX, Response, ResponsePatch};
 pub use message::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, ReplyTo};
 pub use outcome::Outcome;
 pub(crate) use outcome::{CommandResult, Stop};
@@ -250,6 +252,12 @@ pub enum Command {
     EditWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId, Box<MessagePatch>),
     /// Takes one back.
     DeleteWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId),
+    /// Reads the objects of an interaction of the actor with an application in this channel.
+    ReadInteraction(ChannelId, Box<InteractionQuery>),
+    /// Answers an interaction by a message of its application. System only: the caller has checked the token.
+    CreateResponse(ChannelId, Box<Response>),
+    /// Changes such a message. System only.
+    EditResponse(ChannelId, MessageId, Box<ResponsePatch>),
     /// Removes a member: they leave, or are thrown out.
     RemoveMember(UserId),
     /// Removes members who are offline and have none but the given roles (KICK_MEMBERS). The reply is their number. Not
@@ -304,6 +312,7 @@ impl Command {
                 | Self::ListWebhooks(_)
                 | Self::ReadWebhookMessage(..)
                 | Self::ReadVoiceState(_)
+                | Self::ReadInteraction(..)
         );
         let is_transient = matches!(
             self,

@@ -138,6 +138,9 @@ impl Guild {
             | Command::ListPins(_)
             | Command::AddReaction(..)
             | Command::RemoveReaction(..)
+            | Command::ReadInteraction(..)
+            | Command::CreateResponse(..)
+            | Command::EditResponse(..)
             | Command::StartTyping(_) => return None,
             Command::Backend(command)
                 if matches!(**command, BackendCommand::ReassignMessages { .. } | BackendCommand::SendMessage { .. }) =>

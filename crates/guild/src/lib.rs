@@ -23,6 +23,7 @@ mod expired;
 mod expiring;
 mod feed;
 mod handoff;
+mod interactions;
 mod invites;
 mod job;
 mod job_queue;
@@ -65,12 +66,13 @@ pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, ArchivedThreads, AuditQuery, BackendCommand, BulkRole, CONTENT_CHARS_MAX, ChannelMove,
     ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, GuildPatch,
-    GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InviteReply, Join, JoinAudience,
-    MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild, NewInvite, NewMember,
-    NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome, Page, Prune, PublishReply,
-    REASSIGNED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction,
-    RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
-    Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost, request,
+    GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InteractionContext, InteractionQuery,
+    InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji,
+    NewGuild, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
+    Page, Prune, PublishReply, REASSIGNED_MAX, RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo,
+    ReplyValue, Request, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
+    StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch,
+    WebhookPost, request,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};

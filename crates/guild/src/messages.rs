@@ -505,6 +505,11 @@ impl Guild {
         let reactions = shown_reactions(&context, self.need_message(key)?, turn.actor);
         // Nothing is refused from here on.
 
+        // The answer that an application announced is no edit.
+        let was_loading = before.flags & Message::LOADING != 0;
+        if changes_content {
+            message.flags &= !Message::LOADING;
+        }
         if patch.content.is_some() || patch.allowed_mentions.is_some() {
             let replied =
                 referenced.iter().flatten().map(|message| message.author.id).find(|id| *id != before.author.id);
@@ -516,7 +521,7 @@ impl Guild {
             message.mention_roles = mentions.roles;
         }
         let is_changed = message != *before;
-        if is_changed && changes_content {
+        if is_changed && changes_content && !was_loading {
             message.edited_timestamp = Some(turn.now.unix);
         }
         let is_new = |user: &&Arc<User>| before.mentions.iter().all(|other| other.id != user.id);

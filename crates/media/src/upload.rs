@@ -221,6 +221,7 @@ impl StoredFiles {
     pub fn put_into(&self, message: &mut NewMessage) {
         message.attachments.extend(self.new_attachments());
         self.link(&mut message.embeds);
+        self.link(&mut message.components);
     }
 
     fn new_attachments(&self) -> impl Iterator<Item = NewAttachment> {
@@ -231,12 +232,13 @@ impl StoredFiles {
     pub fn put_into_patch(&self, patch: &mut MessagePatch) {
         patch.added.extend(self.new_attachments());
         self.link(patch.embeds.as_deref_mut().unwrap_or_default());
+        self.link(patch.components.as_deref_mut().unwrap_or_default());
     }
 
-    /// What embeds call `attachment://NAME` is one of these.
-    fn link(&self, embeds: &mut [Value]) {
+    /// What embeds and components call `attachment://NAME` is one of these.
+    fn link(&self, parts: &mut [Value]) {
         if !self.attachments.is_empty() {
-            embeds.iter_mut().for_each(|embed| link(embed, &self.attachments));
+            parts.iter_mut().for_each(|part| link(part, &self.attachments));
         }
     }
 
@@ -287,7 +289,7 @@ impl MayShowMessage for ThreadReply {
     }
 }
 
-/// Replaces `attachment://NAME` wherever an embed has a URL. Embeds are few, and not deep: their form was checked.
+/// Replaces `attachment://NAME` in each URL of an embed or component. Their form was checked, so the tree is small.
 fn link(value: &mut Value, attachments: &[Attachment]) {
     match value {
         Value::String(text) => {

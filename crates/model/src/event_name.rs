@@ -108,6 +108,12 @@ events! {
     MessageAck "MESSAGE_ACK" ;
     ChannelPinsAck "CHANNEL_PINS_ACK" ;
     UserGuildSettingsUpdate "USER_GUILD_SETTINGS_UPDATE" ;
+    InteractionCreate "INTERACTION_CREATE" ;
+    InteractionSuccess "INTERACTION_SUCCESS" ;
+    InteractionFailure "INTERACTION_FAILURE" ;
+    InteractionModalCreate "INTERACTION_MODAL_CREATE" ;
+    ApplicationCommandAutocompleteResponse "APPLICATION_COMMAND_AUTOCOMPLETE_RESPONSE" ;
+    ApplicationCommandPermissionsUpdate "APPLICATION_COMMAND_PERMISSIONS_UPDATE" ;
     // Placeholder for names that backends choose; the payload has the actual name.
     Backend "BACKEND" ;
 }

@@ -3,7 +3,7 @@
 //! Spec  docs/protocol/reference.md §6.6.
 
 use crate::{
-    id::{ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
+    id::{ApplicationId, ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
     user::User,
 };
 use guildhall_stdx::Timestamp;
@@ -108,6 +108,29 @@ pub struct StickerItem {
     pub format_type: u8,
 }
 
+/// The interaction that a message answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageInteraction {
+    pub id: Id<()>,
+    /// 2 command, 3 component, 5 modal.
+    #[serde(rename = "type")]
+    pub kind: u8,
+    /// Name of the command with those of its subcommands; empty for components and modals.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The account that used the command or component.
+    pub user: Arc<User>,
+    /// First answer to the interaction, for a further one. None if that is ephemeral.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_response_message_id: Option<MessageId>,
+    /// Message of the used component. None if that is ephemeral.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interacted_message_id: Option<MessageId>,
+    /// The interaction that a modal answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggering: Option<Box<MessageInteraction>>,
+}
+
 /// An optional id in the stored form and between nodes: 0 for none.
 mod id_or_zero {
     use super::Id;
@@ -180,6 +203,12 @@ pub struct Message {
     /// The webhook that posted it; `author` then has the webhook's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_id: Option<WebhookId>,
+    /// The application that answered an interaction with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_id: Option<ApplicationId>,
+    /// The interaction that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interaction: Option<Box<MessageInteraction>>,
 }
 
 impl Message {
@@ -199,6 +228,17 @@ impl Message {
     pub const KIND_THREAD_STARTER: u8 = 21;
     /// Type of a reply.
     pub const KIND_REPLY: u8 = 19;
+    /// Type of the answer to a chat command.
+    pub const KIND_CHAT_INPUT_COMMAND: u8 = 20;
+    /// Type of the answer to a command of a user or message.
+    pub const KIND_CONTEXT_MENU_COMMAND: u8 = 23;
+
+    /// Flag: visible to one account only. Such a message is in no channel's history.
+    pub const EPHEMERAL: u32 = 1 << 6;
+    /// Flag: the application has not answered yet.
+    pub const LOADING: u32 = 1 << 7;
+    /// Flag: the message consists of components only.
+    pub const IS_COMPONENTS_V2: u32 = 1 << 15;
 
     /// An empty message.
     #[must_use]
@@ -224,6 +264,8 @@ impl Message {
             flags: 0,
             message_reference: None,
             webhook_id: None,
+            application_id: None,
+            interaction: None,
         }
     }
 

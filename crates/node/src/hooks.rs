@@ -249,6 +249,14 @@ fn text_of(guild_id: GuildId, actor: Actor, command: &mut Command) -> Option<(Pl
         Command::ExecuteWebhook(webhook_id, _, post) => {
             (place(post.thread_id, Author::Webhook(*webhook_id), None), Text::New(&mut post.message))
         }
+        Command::CreateResponse(channel_id, response) => {
+            let author = Author::User(response.application);
+            (place(Some(*channel_id), author, None), Text::New(&mut response.message))
+        }
+        Command::EditResponse(channel_id, message_id, response) if has_text(&response.patch) => {
+            let author = Author::User(response.application);
+            (place(Some(*channel_id), author, Some(*message_id)), Text::Edit(&mut response.patch))
+        }
         Command::EditWebhookMessage(webhook_id, _, thread_id, message_id, patch) => {
             (place(*thread_id, Author::Webhook(*webhook_id), Some(*message_id)), Text::Edit(patch))
         }

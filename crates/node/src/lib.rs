@@ -29,6 +29,7 @@ mod jobs;
 mod keys;
 mod limits;
 mod mailbox;
+mod marks;
 mod notification_settings;
 mod pipeline;
 mod pool;
@@ -67,6 +68,7 @@ pub use hooks::{
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
+pub use marks::MARK_BYTES;
 pub use notification_settings::{NotificationChange, NotificationsChanged, OVERRIDES_MAX, OverrideChange};
 pub use read_states::{Ack, READ_STATES_MAX, Reading};
 pub use refusals::{KeyFault, TokenFault};
@@ -90,7 +92,7 @@ use directory::Directory;
 use directs::MadeToday;
 use guildhall_accounting::LoopAccount;
 use guildhall_guild::{Actor, Command, GuildLimits, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
-use guildhall_guild_protocol::ToGuild;
+use guildhall_guild_protocol::{Event, Published, ReplicaUpdate, ToGuild};
 use guildhall_model::{GuildId, Message};
 use guildhall_stdx::Refusals;
 use guildhall_store::Store;
@@ -98,6 +100,7 @@ use ids::{Ids, Origins, worker_of};
 use jobs::Jobs;
 use keys::Keys;
 use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
+use marks::Marks;
 use pool::Pool;
 use read_states::ReadStates;
 use refusals::LOG_EVERY_MS;
@@ -154,6 +157,7 @@ struct Inner {
     relays: Arc<dyn RelaySink>,
     tokens: Tokens,
     reviews: hooks::ReviewCounts,
+    marks: Marks,
     tokens_refused: Refusals<TokenFault>,
     keys: Keys,
     keys_refused: Refusals<KeyFault>,
@@ -303,6 +307,7 @@ impl Node {
         }
         let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));
         let tokens = Tokens::new(store.clone(), &config.jwt_secret, sign_on.clone());
+        let marks = Marks::new(&config.jwt_secret);
         let keys = Keys::new(store.clone(), membership.is_some());
         let threads = tokio::sync::Mutex::new(threads);
         let (direct_limits, made_today) = (limits.directs, MadeToday::default());
@@ -314,6 +319,7 @@ impl Node {
             relays,
             tokens,
             reviews: hooks::ReviewCounts::default(),
+            marks,
             tokens_refused,
             keys,
             keys_refused,
@@ -444,6 +450,19 @@ impl Node {
             Input::Relay(message) => message,
             _ => unreachable!("the mailbox returns the input that was pushed"),
         })
+    }
+
+    /// Sends an event to the sessions of the accounts in its audience rule, here and on other nodes.
+    ///
+    /// # Errors
+    /// `Unavailable`: this node's partitions have no room for it.
+    pub fn publish_to_accounts(&self, event: Event) -> Result<(), Refusal> {
+        if !self.inner.relays.may_publish_to_users() {
+            return Err(Refusal::Unavailable);
+        }
+        let published = Published { event, replica_update: ReplicaUpdate::None };
+        self.inner.relays.publish_to_users(&Arc::new(published), None);
+        Ok(())
     }
 
     /// The node's store, for reads that need no guild (history, after `Command::AuthorizeHistory`).

@@ -22,7 +22,9 @@ use guildhall_guild_protocol::{
     Event, Payload, Published, Redaction, ResourcePayload, SessionChange, SessionNews, SessionView, UserFilter, Whose,
     visibility_of_direct,
 };
-use guildhall_model::{ChannelId, CloseCode, EventName, Intents, User, UserId, from_gateway::SelfUserBody};
+use guildhall_model::{
+    ChannelId, CloseCode, EventName, Intents, User, UserId, from_gateway::SelfUserBody, shard_of, to_gateway::ShardId,
+};
 use guildhall_relay::SubscriptionMask;
 use guildhall_session::{Dispatch, Session, SessionSnapshot};
 use guildhall_stdx::{Instant, Now, SlotKey};
@@ -238,7 +240,7 @@ pub(crate) struct Reader {
     pub encoding: Encoding,
     is_bot: bool,
     intents: Intents,
-    is_first_shard: bool,
+    shard: Option<ShardId>,
 }
 
 impl Reader {
@@ -248,7 +250,7 @@ impl Reader {
             encoding: session.encoding,
             is_bot: session.user.bot,
             intents: session.intents,
-            is_first_shard: session.is_first_shard(),
+            shard: session.profile.shard,
         }
     }
 
@@ -258,15 +260,23 @@ impl Reader {
             encoding: if kept.is_etf { Encoding::Etf } else { Encoding::Json },
             is_bot,
             intents: Intents(kept.intents),
-            is_first_shard: kept.shard.is_none_or(|(id, _)| id == 0),
+            shard: kept.shard.map(|(id, count)| ShardId { id, count }),
         }
     }
 
-    /// Redaction in which the session gets the event. None: its intents exclude the event.
+    fn is_first_shard(&self) -> bool {
+        self.shard.is_none_or(|shard| shard.id == 0)
+    }
+
+    /// Redaction in which the session gets the event. None: its intents or its shard exclude the event.
     fn form_of(&self, published: &Published) -> Option<Redaction> {
         let event = &published.event;
         debug_assert_eq!(event.audience.users, UserFilter::All);
-        if event.is_direct() && !self.is_first_shard {
+        let is_of_shard = match event.guild_id {
+            Some(guild_id) => self.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id),
+            None => self.is_first_shard() || !(event.is_direct() || event.name == EventName::InteractionCreate),
+        };
+        if !is_of_shard {
             return None;
         }
         if self.is_bot && event.audience.intents.0 != 0 && self.intents.0 & event.audience.intents.0 == 0 {
@@ -331,7 +341,7 @@ impl Core {
                 let redaction = reader.form_of(published)?;
                 Some((self.dispatch(published, visibility_of_direct(&published.event)), redaction))
             }
-            News::User(user) => reader.is_first_shard.then(|| (user_update(reader.encoding, user), Redaction::None)),
+            News::User(user) => reader.is_first_shard().then(|| (user_update(reader.encoding, user), Redaction::None)),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     body::is_form_data,
     error::ApiError,
     limits::{self, Bucket, Checked},
-    routes::Route,
+    routes::{Route, interactions::is_interaction_token},
     state::Api,
 };
 use axum::{
@@ -42,7 +42,7 @@ pub(crate) async fn admit_request(
         return ApiError::Overloaded.into_response();
     };
     let now = api.now();
-    let bucket = route.bucket;
+    let bucket = bucket_of(route, &params);
     request.extensions_mut().insert(route);
     let mut user_write = None;
     let peer = peer_of(&request);
@@ -204,6 +204,15 @@ fn write_headers(response: &mut Response, now: Now, checked: Checked) {
 
 fn peer_of(request: &Request) -> IpAddr {
     Peer::address_in(request.extensions())
+}
+
+/// The bucket of a request: paths of webhooks with the token of an interaction are not of a webhook.
+fn bucket_of(route: &Route, params: &Result<RawPathParams, RawPathParamsRejection>) -> Bucket {
+    let is_token = |(name, text): (&str, &str)| name == "webhook_token" && is_interaction_token(text);
+    match params {
+        Ok(params) if route.bucket == Bucket::Webhook && params.iter().any(is_token) => Bucket::Interaction,
+        _ => route.bucket,
+    }
 }
 
 /// The channel or guild at the head of the path, which buckets are further keyed by; 0 when there is none.

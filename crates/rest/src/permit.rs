@@ -26,7 +26,7 @@ pub enum BodyPermit {
     Member,
     /// An object that was found in such a guild.
     Object,
-    /// A webhook that the caller manages, or with its token in the path.
+    /// A webhook that the caller manages, or with its token in the path; or an interaction with its token in the path.
     Webhook,
 }
 
@@ -101,6 +101,11 @@ impl ReadPermit {
     /// For a webhook that was read with its token.
     pub fn webhook(webhook: &Webhook) -> Self {
         Self { of: Party::Webhook(webhook.id.get()), kind: BodyPermit::Webhook }
+    }
+
+    /// For an interaction with its token in the path, which the caller has checked.
+    pub fn interaction(application: UserId) -> Self {
+        Self { of: Party::Webhook(application.get()), kind: BodyPermit::Webhook }
     }
 
     pub fn kind(self) -> BodyPermit {

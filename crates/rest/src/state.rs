@@ -9,6 +9,7 @@ use crate::{
     auth::Caller,
     error::ApiError,
     limits::{Bucket, RateLimits},
+    routes::interactions::Answers,
     unserved::Unserved,
 };
 use async_trait::async_trait;
@@ -18,12 +19,12 @@ use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply, Request, re
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
 use guildhall_media::{Files, Media};
-use guildhall_model::{ApplicationId, ChannelId, GuildId, MessageId, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node, reply_to};
 use guildhall_stdx::Now;
 use guildhall_store::{Page, PictureOwner, StoreError};
 use serde::Serialize;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 
 /// Bytes of an answer that count as one more change of its account.
@@ -150,9 +151,10 @@ pub(crate) struct Api {
     pub media: Media,
     pub dictionaries: DictionarySwitch,
     pub unserved: Arc<Unserved>,
-    /// Held while commands of an application are read, changed and kept. The applications whose commands the log has
-    /// mentioned.
-    pub commands: Mutex<BTreeSet<ApplicationId>>,
+    /// Held while commands of an application are read, changed and kept.
+    pub commands: Mutex<()>,
+    /// For interactions.
+    pub answers: Answers,
     clock: Arc<dyn Clock>,
 }
 
@@ -173,6 +175,7 @@ impl Api {
             unserved: state.unserved,
             dictionaries: state.dictionaries,
             commands: Mutex::default(),
+            answers: Answers::default(),
             node: state.node,
             limits: state.limits,
             hidden_channels: state.hidden_channels,

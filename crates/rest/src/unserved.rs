@@ -63,7 +63,7 @@ mod tests {
     fn paths_find_their_template() {
         let unserved = Unserved::default();
         let check = |path: &str, expected: Option<&str>| assert_eq!(unserved.count(path), expected, "{path}");
-        check("/interactions/5/abc/callback", Some("/interactions/{interaction_id}/{interaction_token}/callback"));
+        check("/guilds/5/auto-moderation/rules", Some("/guilds/{guild_id}/auto-moderation/rules"));
         check("/guilds/1/messages/search", Some("/guilds/{guild_id}/messages/search"));
         check("/guilds//messages/search", None);
         check("/guilds/1/messages/search/more", None);

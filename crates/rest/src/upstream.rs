@@ -6,8 +6,9 @@
 /// Behind the version prefix. `{…}` is one segment. If several unserved ones match, the first counts. A path
 /// that is served has the variables of its row in `crate::routes`.
 pub(crate) const PATHS: &[&str] = &[
-    // Interactions: commands are stored but cannot be invoked.
+    // Interactions.
     "/interactions",
+    "/channels/{channel_id}/application-command-index",
     "/interactions/{interaction_id}/{interaction_token}/callback",
     "/applications/{application_id}/commands/{command_id}/permissions",
     "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}/permissions",

@@ -7,12 +7,12 @@ use crate::{
 };
 use guildhall_guild::{
     Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
-    Command, DirectCommand, EmojiPatch, GuildPatch, GuildReply, Imported, InviteReply, Join, JoinAudience,
-    MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild,
-    NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Prune,
-    PublicationId, ReactionCount, Refusal, Reply, ReplyTo, RoleAction, RoleChange, RolePatch, RolesPut,
-    ScheduledEventContent, StageContent, StickerPatch, ThreadList, VoiceStatePatch, WebhookAccess, WebhookPatch,
-    WebhookPost,
+    Command, DirectCommand, EmojiPatch, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
+    InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
+    NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
+    NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch,
+    RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList,
+    VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use guildhall_model::{
     AuditAction, Ban, ChannelType, InviteCode, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
@@ -322,6 +322,16 @@ pub fn commands() -> Vec<Command> {
         ReadWebhookMessage => Command::ReadWebhookMessage(id(31), token(), Some(id(200)), id(5_000));
         EditWebhookMessage => Command::EditWebhookMessage(id(31), token(), None, id(5_000), Box::new(message_patch()));
         DeleteWebhookMessage => Command::DeleteWebhookMessage(id(31), token(), Some(id(200)), id(5_000));
+        ReadInteraction => Command::ReadInteraction(id(100), Box::new(InteractionQuery {
+            application: id(9), users: user_ids(), roles: vec![id(901)], channels: vec![id(100)],
+        }));
+        CreateResponse => Command::CreateResponse(id(100), Box::new(Response {
+            application: id(9), interaction: Box::new(interaction()), message: new_message(), kind: 20,
+            reply_to: Some(id(4_999)), is_deferred: true,
+        }));
+        EditResponse => Command::EditResponse(id(100), id(5_000), Box::new(ResponsePatch {
+            application: id(9), interaction: Some(id(5_001)), patch: message_patch(),
+        }));
         RemoveMember => Command::RemoveMember(id(7));
         Prune => Command::Prune(Box::new(Prune { roles: vec![id(901)], joined_before: at(0), counts_only: true }));
         BulkRole => Command::BulkRole(Box::new(BulkRole { role_id: id(901), action: RoleAction::Revoke, filter: MemberFilter {
@@ -439,6 +449,12 @@ pub fn replies() -> Vec<Reply> {
         RolesPut => Reply::RolesPut(RolesPut { added: 1, changed: 2, unchanged: 3 });
         Message => message_reply(Some(Some(message(4_999))));
         VoiceState => Reply::VoiceState(Box::new(voice(7)));
+        Interaction => Reply::Interaction(Box::new(InteractionContext {
+            channel: channel(100, ChannelType::Text), guild: Some(Arc::new(guild())), member: Some(member(7)),
+            permissions: Permissions::ALL, application_permissions: Some(Permissions::NONE), is_silenced: true,
+            members: vec![(member(8), Permissions::ALL)], roles: vec![role(901)],
+            channels: vec![(channel(100, ChannelType::Text), Permissions::ALL)],
+        }));
         HistoryGrant => Reply::HistoryGrant { may_read_history: true };
     };
     examples.push(message_reply(Some(None)));

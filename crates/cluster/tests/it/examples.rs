@@ -4,9 +4,9 @@ use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, Member
 use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, Channel, ChannelId, ChannelType, ClientStatus,
     DefaultReaction, Direct, DirectFields, Emoji, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
-    Member, MemberPictures, Message, MessageId, MessageReference, Nonce, Overwrite, OverwriteKind, Permissions,
-    Platform, Presence, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker, StickerItem,
-    ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook,
+    Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, Nonce, Overwrite, OverwriteKind,
+    Permissions, Platform, Presence, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
+    StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook,
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -314,7 +314,30 @@ pub fn message(n: u64) -> Arc<Message> {
         flags: 1 << 2,
         message_reference: Some(MessageReference { message_id: id(4_999), channel_id: id(100), guild_id: Some(id(1)) }),
         webhook_id: Some(id(31)),
+        application_id: Some(id(9)),
+        interaction: Some(Box::new(interaction())),
     })
+}
+
+pub fn interaction() -> MessageInteraction {
+    let triggering = MessageInteraction {
+        id: id(5_002),
+        kind: 3,
+        name: String::new(),
+        user: user(7),
+        original_response_message_id: None,
+        interacted_message_id: Some(id(4_998)),
+        triggering: None,
+    };
+    MessageInteraction {
+        id: id(5_001),
+        kind: 2,
+        name: "ping".to_owned(),
+        user: user(7),
+        original_response_message_id: Some(id(4_999)),
+        interacted_message_id: None,
+        triggering: Some(Box::new(triggering)),
+    }
 }
 
 pub fn invite() -> Arc<Invite> {

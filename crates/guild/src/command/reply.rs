@@ -1,6 +1,6 @@
 //! Replies of a guild to successful commands.
 
-use super::{Imported, RolesPut};
+use super::{Imported, InteractionContext, RolesPut};
 use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
@@ -65,6 +65,8 @@ pub enum Reply {
     Message(Box<MessageReply>),
     /// A user's voice state, with their member.
     VoiceState(Box<VoiceEntry>),
+    /// Objects of an interaction.
+    Interaction(Box<InteractionContext>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.
     HistoryGrant {
         /// READ_MESSAGE_HISTORY.

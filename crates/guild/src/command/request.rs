@@ -6,10 +6,11 @@
 
 use super::{
     ArchivedThreads, AuditQuery, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
-    EmojiPatch, Expected, GuildPatch, GuildReply, Imported, InviteReply, JoinAudience, MemberPatch, MessagePatch,
-    MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent,
-    NewSticker, NewThread, NewWebhook, Page, Reply, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
-    StageContent, StickerPatch, ThreadList, ThreadReply, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
+    EmojiPatch, Expected, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery, InviteReply,
+    JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMember,
+    NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Reply, Response, ResponsePatch,
+    RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
+    VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
@@ -246,6 +247,7 @@ reply_values! {
     RolesPut: RolesPut;
     Message: Box<MessageReply>;
     VoiceState: Box<VoiceEntry>;
+    Interaction: Box<InteractionContext>;
 }
 
 macro_rules! requests {
@@ -352,6 +354,9 @@ requests! {
     ) -> Box<MessageReply>;
     DeleteWebhookMessage(webhook: WebhookId, access: WebhookAccess, thread: Option<ChannelId>, message: MessageId)
         -> ();
+    ReadInteraction(channel: ChannelId, query: Box<InteractionQuery>) -> Box<InteractionContext>;
+    CreateResponse(channel: ChannelId, response: Box<Response>) -> Box<MessageReply>;
+    EditResponse(channel: ChannelId, message: MessageId, patch: Box<ResponsePatch>) -> Box<MessageReply>;
     Prune(prune: Box<super::Prune>) -> u64;
     BulkRole(bulk: Box<super::BulkRole>) -> u64;
     ShowPresence(user: UserId, presence: Option<Arc<Presence>>) -> ();

@@ -8,15 +8,16 @@
 use crate::fixture::*;
 use guildhall_guild::{
     Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
-    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, Job, JoinAudience, MemberFilter, MemberPatch, MessagePatch,
-    MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune,
-    Reply, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess, WebhookPost,
+    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter, MemberPatch,
+    MessagePatch, MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output,
+    Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess,
+    WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, InviteCode, Member, Message, MessageId, Nonce,
-    OverwriteKind, Permissions, Presence, ReactionEmoji, RoleId, Status, UserId,
+    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
+    MessageInteraction, Nonce, OverwriteKind, Permissions, Presence, ReactionEmoji, RoleId, Status, User, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_stdx::{Now, Timestamp, steps_taken};
@@ -301,6 +302,8 @@ impl Lab {
         };
         let post = WebhookPost { message: text("posted"), ..WebhookPost::default() };
         let token = WebhookAccess::Token("secret".to_owned());
+        let users = (0..RESOLVED_MAX as u64).map(member).collect();
+        let query = InteractionQuery { application: member(1), users, roles: Vec::new(), channels: vec![CHANNEL] };
         for command in [
             Command::ReadBan(stranger(0).id),
             Command::ListBans(Page::After(UserId::new(0), 10)),
@@ -318,13 +321,41 @@ impl Lab {
             Command::ListWebhooks(None),
             Command::ExecuteWebhook(webhook, token.clone(), Box::new(post)),
             Command::DeleteWebhook(webhook, token),
+            Command::ReadInteraction(CHANNEL, Box::new(query)),
             Command::DeleteMessages(CHANNEL, vec![message]),
         ] {
             self.owner(command);
         }
+        self.responses();
         self.threads();
         self.commit();
         self.rest();
+    }
+
+    /// Answers to an interaction of a member.
+    fn responses(&mut self) {
+        let interaction = MessageInteraction {
+            id: Id::new(1),
+            kind: 2,
+            name: "ping".to_owned(),
+            user: Arc::new(User::new(member(1), "user")),
+            original_response_message_id: None,
+            interacted_message_id: None,
+            triggering: None,
+        };
+        let response = Response {
+            application: member(2),
+            interaction: Box::new(interaction),
+            message: text("@everyone hello"),
+            kind: Message::KIND_CHAT_INPUT_COMMAND,
+            reply_to: None,
+            is_deferred: false,
+        };
+        let made = self.command(Actor::System, Command::CreateResponse(CHANNEL, Box::new(response)));
+        let patch = MessagePatch { content: Some("changed".to_owned()), ..MessagePatch::default() };
+        let patch = ResponsePatch { application: member(2), interaction: Some(Id::new(1)), patch };
+        let id = message_id(&made);
+        self.command(Actor::System, Command::EditResponse(CHANNEL, id, Box::new(patch)));
     }
 
     fn threads(&mut self) {

@@ -6,6 +6,7 @@ mod directs;
 mod doors;
 mod expressions;
 mod fields;
+mod interactions;
 mod invites;
 mod matrix;
 mod permissions;

@@ -4,9 +4,9 @@ use super::{Nothing, member::PartialMemberBody, user::UserBody};
 use crate::{
     channel::ChannelType,
     emoji::ReactionEmoji,
-    id::{ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
+    id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
     member::Member,
-    message::{Attachment, Message, MessageReference, Nonce, StickerItem},
+    message::{Attachment, Message, MessageInteraction, MessageReference, Nonce, StickerItem},
     snowflake::timestamp_of,
     user::User,
 };
@@ -190,6 +190,72 @@ struct StickerItemBody {
     format_type: u8,
 }
 
+/// The interaction that a message answers.
+#[derive(Clone, Debug, Serialize)]
+struct InteractionMetadataBody<'a> {
+    id: Id<()>,
+    #[serde(rename = "type")]
+    kind: u8,
+    user: UserBody<'a>,
+    authorizing_integration_owners: IntegrationOwners,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_response_message_id: Option<MessageId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interacted_message_id: Option<MessageId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    triggering_interaction_metadata: Option<Box<InteractionMetadataBody<'a>>>,
+}
+
+/// Where the application is installed: in the guild, or for its direct messages.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct IntegrationOwners {
+    /// 0 in a direct message.
+    #[serde(rename = "0")]
+    guild: GuildId,
+}
+
+impl<'a> InteractionMetadataBody<'a> {
+    fn new(interaction: &'a MessageInteraction, guild_id: Option<GuildId>) -> Self {
+        Self {
+            id: interaction.id,
+            kind: interaction.kind,
+            user: (&*interaction.user).into(),
+            authorizing_integration_owners: IntegrationOwners { guild: guild_id.unwrap_or(GuildId::new(0)) },
+            name: &interaction.name,
+            original_response_message_id: interaction.original_response_message_id,
+            interacted_message_id: interaction.interacted_message_id,
+            triggering_interaction_metadata: (interaction.triggering.as_deref())
+                .map(|triggering| Box::new(Self::new(triggering, guild_id))),
+        }
+    }
+
+    fn for_rest(mut self) -> Self {
+        self.user = self.user.for_rest();
+        self.triggering_interaction_metadata =
+            self.triggering_interaction_metadata.map(|triggering| Box::new(triggering.for_rest()));
+        self
+    }
+}
+
+/// The same for a command, in the form of earlier clients.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct InteractionBody<'a> {
+    id: Id<()>,
+    #[serde(rename = "type")]
+    kind: u8,
+    name: &'a str,
+    user: UserBody<'a>,
+}
+
+impl<'a> InteractionBody<'a> {
+    fn of(interaction: &'a MessageInteraction) -> Option<Self> {
+        let MessageInteraction { id, kind, name, user, .. } = interaction;
+        (!name.is_empty()).then(|| Self { id: *id, kind: *kind, name, user: (&**user).into() })
+    }
+}
+
 /// A message, for REST, MESSAGE_CREATE and MESSAGE_UPDATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageBody<'a> {
@@ -218,6 +284,12 @@ pub struct MessageBody<'a> {
     flags: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook_id: Option<WebhookId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    application_id: Option<ApplicationId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interaction_metadata: Option<InteractionMetadataBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interaction: Option<InteractionBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_reference: Option<ReferenceBody>,
     #[serde(skip_serializing_if = "ReferencedMessage::is_absent")]
@@ -256,6 +328,10 @@ impl<'a> MessageBody<'a> {
             kind: message.kind,
             flags: message.flags,
             webhook_id: message.webhook_id,
+            application_id: message.application_id,
+            interaction_metadata: (message.interaction.as_deref())
+                .map(|interaction| InteractionMetadataBody::new(interaction, message.guild_id)),
+            interaction: message.interaction.as_deref().and_then(InteractionBody::of),
             message_reference: message.message_reference.as_ref().map(Into::into),
             referenced_message: match message.answers() {
                 Some(_) => ReferencedMessage::Deleted,
@@ -290,6 +366,8 @@ impl<'a> MessageBody<'a> {
         for mention in &mut self.mentions {
             mention.user = mention.user.for_rest();
         }
+        self.interaction_metadata = self.interaction_metadata.map(InteractionMetadataBody::for_rest);
+        self.interaction = self.interaction.map(|of| InteractionBody { user: of.user.for_rest(), ..of });
         self
     }
 
@@ -333,6 +411,9 @@ impl<'a> MessageBody<'a> {
             kind: _,
             flags: _,
             webhook_id: _,
+            application_id: _,
+            interaction_metadata: _,
+            interaction: _,
             message_reference: _,
             referenced_message: _,
             extras: _,

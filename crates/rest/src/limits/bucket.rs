@@ -84,6 +84,10 @@ buckets! {
     GuildCreate: 5 per 60000 ms,
     /// Requests with a webhook's token and without an account: counted per peer.
     Webhook: 30 per 10000 ms,
+    /// Answers to interactions, with the token of one and without an account: counted per peer.
+    Interaction: 50 per 1000 ms,
+    /// Using commands and components. Each character typed into an option can be one.
+    Invocation: 20 per 5000 ms,
     /// Registering commands.
     Commands: 20 per 5000 ms,
     /// Whatever else changes something.
@@ -95,7 +99,7 @@ impl Bucket {
 
     /// Such requests are counted for the peer, and name no account.
     pub(crate) fn is_of_peer(self) -> bool {
-        matches!(self, Self::Anonymous | Self::Webhook)
+        matches!(self, Self::Anonymous | Self::Webhook | Self::Interaction)
     }
 
     /// The name clients see: 128 opaque bits in hexadecimal.

@@ -1,10 +1,10 @@
-//! Application commands: bots register them, and the node stores and returns them. They cannot be invoked: there are no
-//! interactions here.
+//! Application commands: bots register them, and the node stores and returns them.
 //!
 //! Owns        a record of the store per application and scope (everywhere, or one guild): `RECORDS`.
 //! Invariants  A1 answers contain what is stored. A2 no two commands of one type and scope have the same name.
 //! Limits      `TYPES` has the number of each type; `COMMAND_BYTES_MAX` for one; a guild's only while the
 //!             bot is a member.
+//! Not here    their use: `super::interactions`.
 //! Spec        docs/protocol/reference.md §10.2; docs/protocol/choices.md "Application commands".
 
 use super::{Call, PathParams};
@@ -21,9 +21,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_model::{ApplicationId, GuildId, Id, Permissions};
+use guildhall_model::{ApplicationId, GuildId, Id, Permissions, UserId};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 
 /// Kind of the records.
 const RECORDS: &str = "commands";
@@ -32,8 +31,6 @@ const TYPES: [(u8, usize); 4] = [(1, 100), (2, 15), (3, 15), (4, 1)];
 const COMMANDS_MAX: usize = 131;
 /// Of a change: other nodes may change the same commands.
 const ATTEMPTS_MAX: u32 = 10;
-/// Applications that the log mentions, once each.
-const LOGGED_MAX: usize = 10_000;
 /// Bytes of one stored command. Upstream counts 8,000 characters of names, descriptions and values.
 const COMMAND_BYTES_MAX: usize = 32 * 1024;
 const NAME_CHARS_MAX: usize = 32;
@@ -76,11 +73,7 @@ impl Scope {
     }
 
     fn record_id(&self) -> [u8; 16] {
-        let guild_id = self.guild_id.map_or(0, GuildId::get);
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.application_id.get().to_be_bytes());
-        id[8..].copy_from_slice(&guild_id.to_be_bytes());
-        id
+        record_id(self.application_id, self.guild_id)
     }
 
     async fn read(&self, api: &Api) -> Result<Vec<Fields>, ApiError> {
@@ -126,22 +119,61 @@ impl Scope {
     }
 }
 
+fn record_id(application_id: ApplicationId, guild_id: Option<GuildId>) -> [u8; 16] {
+    let guild_id = guild_id.map_or(0, GuildId::get);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&application_id.get().to_be_bytes());
+    id[8..].copy_from_slice(&guild_id.to_be_bytes());
+    id
+}
+
+/// A page of registered commands, by application: those of the guild, and the global ones. With them the place after
+/// the page, if there is more.
+pub(super) async fn offered(
+    api: &Api,
+    guild_id: Option<GuildId>,
+    after: &[u8],
+    limit: u32,
+) -> Result<(Vec<(ApplicationId, Vec<Fields>)>, Option<Vec<u8>>), ApiError> {
+    let records = api.node.store().records(RECORDS, after, limit).await?;
+    let next = records.last().filter(|_| records.len() as u32 == limit).map(|(id, _)| id.clone());
+    let mut found = Vec::new();
+    for (id, record) in records {
+        let number = |at: usize| id.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_be_bytes);
+        let (application, scope) = (number(0), number(8));
+        if scope == 0 || guild_id.is_some_and(|guild_id| guild_id.get() == scope) {
+            found.push((ApplicationId::new(application), stored(Some(&record))?));
+        }
+    }
+    Ok((found, next))
+}
+
+/// A command of an application that is offered in a guild, or in direct messages.
+pub(super) async fn find_for(
+    api: &Api,
+    application: UserId,
+    guild_id: Option<GuildId>,
+    command_id: Id<()>,
+) -> Result<Fields, ApiError> {
+    let command_id = json!(command_id);
+    for scope in guild_id.map(Some).into_iter().chain([None]) {
+        let record = api.node.store().record(RECORDS, &record_id(application.cast(), scope)).await?;
+        let found = stored(record.as_deref())?.into_iter().find(|command| command.get("id") == Some(&command_id));
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    Err(unknown())
+}
+
+fn unknown() -> ApiError {
+    ApiError::coded(StatusCode::NOT_FOUND, 10063, "Unknown Application Command")
+}
+
 /// The commands in a record.
 fn stored(record: Option<&[u8]>) -> Result<Vec<Fields>, ApiError> {
     let Some(record) = record else { return Ok(Vec::new()) };
     serde_json::from_slice(record).map_err(|_| ApiError::Bug("a record of commands that can be read"))
-}
-
-/// A bot notices nothing: all of its calls succeed, and no interaction ever comes.
-fn log_once(logged: &mut BTreeSet<ApplicationId>, application_id: ApplicationId, caller: &Caller) {
-    if logged.len() < LOGGED_MAX && logged.insert(application_id) {
-        tracing::info!(
-            %application_id,
-            username = caller.username.as_str(),
-            "a bot registered commands: they are stored, and nobody can invoke them or press its buttons, because this \
-             server has no interactions (docs/bots.md)"
-        );
-    }
 }
 
 fn key(fields: &Fields) -> (u64, &str) {
@@ -368,12 +400,6 @@ fn defaults() -> Fields {
     if let Value::Object(fields) = defaults { fields } else { Fields::new() }
 }
 
-/// No command has permissions of its own here.
-pub(super) async fn list_permissions(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    Scope::of(&api, &params, &caller).await?;
-    Ok(Json([(); 0]).into_response())
-}
-
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
     Ok(Json(scope.read(&api).await?).into_response())
@@ -389,7 +415,7 @@ pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonReque
     for _ in &wanted {
         versions.push(api.node.next_id().await?);
     }
-    let mut turn = api.commands.lock().await;
+    let _turn = api.commands.lock().await;
     let replace = |commands: &mut Vec<Fields>| {
         let is_claimed =
             |id: Option<&Value>, by: &[Fields]| by.iter().any(|other| id.is_some() && other.get("id") == id);
@@ -403,9 +429,6 @@ pub(super) async fn replace(Call { api, caller, params }: Call, input: JsonReque
         Ok(commands.clone())
     };
     let commands = scope.change(&api, replace).await?;
-    if !commands.is_empty() {
-        log_once(&mut turn, scope.application_id, &caller);
-    }
     Ok(Json(commands).into_response())
 }
 
@@ -415,7 +438,7 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
     let input = scope.body(&api, input).await?;
     let fields = command(&input.value, None)?;
     let version = api.node.next_id().await?;
-    let mut turn = api.commands.lock().await;
+    let _turn = api.commands.lock().await;
     let add = |commands: &mut Vec<Fields>| {
         let at = commands.iter().position(|other| key(other) == key(&fields));
         let made = scope.finish(version, fields.clone(), at.map(|at| &commands[at]));
@@ -426,17 +449,12 @@ pub(super) async fn create(Call { api, caller, params }: Call, input: JsonReques
         Ok((made, if at.is_some() { StatusCode::OK } else { StatusCode::CREATED }))
     };
     let (made, status) = scope.change(&api, add).await?;
-    log_once(&mut turn, scope.application_id, &caller);
     Ok((status, Json(made)).into_response())
 }
 
 fn find(commands: &[Fields], params: &PathParams) -> Result<usize, ApiError> {
-    if params.text("command_id") == "permissions" {
-        return Err(ApiError::Unserved("/applications/{application_id}/guilds/{guild_id}/commands/permissions"));
-    }
     let id: Id<()> = params.id("command_id")?;
     let id = json!(id);
-    let unknown = || ApiError::coded(StatusCode::NOT_FOUND, 10063, "Unknown Application Command");
     commands.iter().position(|command| command.get("id") == Some(&id)).ok_or_else(unknown)
 }
 
@@ -452,7 +470,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     find(&scope.read(&api).await?, &params)?;
     let input = scope.body(&api, input).await?;
     let version = api.node.next_id().await?;
-    let mut turn = api.commands.lock().await;
+    let _turn = api.commands.lock().await;
     let update = |commands: &mut Vec<Fields>| {
         let at = find(commands, &params)?;
         let fields = command(&input.value, Some(&commands[at]))?;
@@ -460,7 +478,6 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
         Ok(commands[at].clone())
     };
     let updated = scope.change(&api, update).await?;
-    log_once(&mut turn, scope.application_id, &caller);
     Ok(Json(updated).into_response())
 }
 

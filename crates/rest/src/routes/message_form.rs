@@ -2,21 +2,19 @@
 //!
 //! Owns        `new_message` and `message_patch`, from JSON to commands, and the descriptions of uploaded files.
 //! Limits      docs/protocol/reference.md §10.3, among them the longest content, 2,000 characters, which is no setting;
-//!             components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they are.
+//!             components: `super::component_form`.
 
-use super::embeds::embeds;
+use super::{component_form, embeds::embeds};
 use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
 };
 use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, Refusal, ReplyTo};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
-use guildhall_model::{ChannelId, Id, NewAttachment, Nonce};
+use guildhall_model::{ChannelId, Id, Message, NewAttachment, Nonce};
 use serde_json::Value;
 
 const NONCE_CHARS_MAX: usize = 25;
-const COMPONENTS_MAX: usize = 40;
-const COMPONENTS_BYTES_MAX: usize = 16 * 1024;
 const ALLOWED_IDS_MAX: usize = 100;
 const STICKERS_MAX: usize = 3;
 const FILENAME_CHARS_MAX: usize = 1024;
@@ -77,6 +75,9 @@ pub(crate) fn new_message_with<T>(
         if attachments.len() + uploads.len() > FILES_MAX {
             form.fault("attachments", too_many());
         }
+        let flags = form.optional("flags", flags).unwrap_or(0);
+        let is_v2 = flags & Message::IS_COMPONENTS_V2 != 0;
+        let components = form.optional("components", |v| component_form::of_message(v, Some(is_v2)));
         let message = NewMessage {
             content,
             attachments,
@@ -85,11 +86,14 @@ pub(crate) fn new_message_with<T>(
             enforce_nonce: form.optional("enforce_nonce", form::boolean).unwrap_or(false),
             tts: form.optional("tts", form::boolean).unwrap_or(false),
             embeds,
-            components: form.optional("components", components).unwrap_or_default(),
-            flags: form.optional("flags", flags).unwrap_or(0),
+            components: components.unwrap_or_default(),
+            flags,
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
             reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
         };
+        if is_v2 {
+            refuse_with_v2(form, &message);
+        }
         refuse_unsupported(form);
         Some((message, others(form)))
     })?;
@@ -118,13 +122,16 @@ pub(crate) fn message_patch(body: &Value, uploads: &[usize]) -> Result<(MessageP
             }
             kept
         });
+        let flags = form.nullable("flags", flags).map(Option::unwrap_or_default);
+        let is_v2 = flags.filter(|flags| flags & Message::IS_COMPONENTS_V2 != 0).map(|_| true);
+        let components = form.nullable("components", |v| component_form::of_message(v, is_v2));
         let patch = MessagePatch {
             content: form.nullable("content", content).map(Option::unwrap_or_default),
             embeds: form.nullable("embeds", embeds).map(Option::unwrap_or_default),
-            components: form.nullable("components", components).map(Option::unwrap_or_default),
+            components: components.map(Option::unwrap_or_default),
             attachments,
             added: Vec::new(),
-            flags: form.nullable("flags", flags).map(Option::unwrap_or_default),
+            flags,
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
         };
         refuse_unsupported(form);
@@ -218,6 +225,19 @@ fn kept(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     form::object(value, |form| form.required("id", form::id)).map(Named::Kept)
 }
 
+/// A message of components has nothing else in it.
+fn refuse_with_v2(form: &mut Form<'_>, message: &NewMessage) {
+    let used = [
+        ("content", !message.content.is_empty()),
+        ("embeds", !message.embeds.is_empty()),
+        ("sticker_ids", !message.sticker_ids.is_empty()),
+    ];
+    for (field, _) in used.into_iter().filter(|(_, is_used)| *is_used) {
+        let message = format!("The '{field}' field cannot be used when using MessageFlags.IS_COMPONENTS_V2");
+        form.fault(field, FieldError::new("MESSAGE_CANNOT_USE_LEGACY_FIELDS_WITH_COMPONENTS_V2", message));
+    }
+}
+
 /// Better a clear no than a message without what it was about.
 fn refuse_unsupported(form: &mut Form<'_>) {
     if form.optional("poll", |_| Ok(())).is_some() {
@@ -239,7 +259,7 @@ fn flags(value: &Value) -> Parsed<u32> {
     Ok((form::integer(value, 0, i64::from(u32::MAX))? & FLAGS) as u32)
 }
 
-fn nonce(value: &Value) -> Parsed<Nonce> {
+pub(super) fn nonce(value: &Value) -> Parsed<Nonce> {
     match value {
         Value::Number(number) if number.is_i64() => Ok(Nonce::Number(number.as_i64().unwrap_or_default())),
         Value::String(text) if text.chars().count() <= NONCE_CHARS_MAX => Ok(Nonce::Text(text.clone())),
@@ -249,21 +269,6 @@ fn nonce(value: &Value) -> Parsed<Nonce> {
         }
         _ => Err(FieldError::new("NONCE_TYPE_INVALID_TYPE", "This field must be a string or integer.").into()),
     }
-}
-
-fn components(value: &Value) -> Parsed<Vec<Value>> {
-    let components = form::list(value, 0, COMPONENTS_MAX, |v| {
-        form::object(v, |form| {
-            form.required("type", |v| form::integer(v, 1, 255))?;
-            Some(v.clone())
-        })
-    })?;
-    let bytes = serde_json::to_vec(&components).map_or(usize::MAX, |json| json.len());
-    if bytes > COMPONENTS_BYTES_MAX {
-        let message = format!("Must be {COMPONENTS_BYTES_MAX} or fewer in length.");
-        return Err(FieldError::new("BASE_TYPE_MAX_LENGTH", message).into());
-    }
-    Ok(components)
 }
 
 fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
@@ -356,7 +361,8 @@ mod tests {
     fn a_full_form() {
         let message = read(json!({
             "content": "hi", "nonce": 5, "enforce_nonce": true, "tts": true, "flags": 4 | 64 | 4096 | 1,
-            "embeds": [{"title": "t"}], "components": [{"type": 1, "components": []}], "sticker_ids": [],
+            "embeds": [{"title": "t"}], "components": [{"type": 1, "components": [{"type": 2, "style": 1, "label": "b", "custom_id": "b"}]}],
+            "sticker_ids": [],
             "attachments": [], "poll": null, "unknown": 1,
             "allowed_mentions": {"parse": ["everyone", "roles"], "users": ["7", 8], "replied_user": true},
             "message_reference": {"message_id": "50", "channel_id": "10", "guild_id": "1", "fail_if_not_exists": false},
@@ -501,9 +507,11 @@ mod tests {
     }
 
     #[test]
-    fn components_are_bounded() {
-        let large = json!({"content": "x", "components": [{"type": 1, "label": "x".repeat(20_000)}]});
-        assert_eq!(faults(large)["components"]["_errors"][0]["code"], "BASE_TYPE_MAX_LENGTH");
+    fn a_message_of_components_has_nothing_else() {
+        let text = json!([{"type": 10, "content": "x"}]);
+        assert_eq!(read(json!({"components": text, "flags": 32768})).components.len(), 1);
+        let both = faults(json!({"content": "x", "components": text, "flags": 32768}));
+        assert_eq!(both["content"]["_errors"][0]["code"], "MESSAGE_CANNOT_USE_LEGACY_FIELDS_WITH_COMPONENTS_V2");
         assert_eq!(
             faults(json!({"content": "x", "components": [1]}))["components"]["0"]["_errors"][0]["code"],
             "MODEL_TYPE_CONVERT"
@@ -576,7 +584,7 @@ mod tests {
             let _ = message_patch(&body, &[0]);
             if let Ok((message, _)) = new_message(&body, &[], CHANNEL) {
                 prop_assert!(message.content.chars().count() <= CONTENT_CHARS_MAX);
-                prop_assert!(message.embeds.len() <= 10 && message.components.len() <= COMPONENTS_MAX);
+                prop_assert!(message.embeds.len() <= 10 && message.components.len() <= 40);
                 prop_assert_eq!(i64::from(message.flags) & !FLAGS, 0);
                 prop_assert!(!matches!(&message.nonce, Some(Nonce::Text(text)) if text.chars().count() > NONCE_CHARS_MAX));
             }

@@ -9,8 +9,10 @@
 use super::{
     attachments, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
-    guilds, invites, members, messages, pins, reactions, read_states, roles, scheduled_events, settings_proto, small,
-    stages, stickers, threads, voice_states, webhooks,
+    guilds,
+    interactions::{callback, index, invoke, permissions},
+    invites, members, messages, pins, reactions, read_states, roles, scheduled_events, settings_proto, small, stages,
+    stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
 use axum::{
@@ -109,6 +111,7 @@ pub(crate) static ROUTES: &[Route] = rows! {
     POST   "/channels/{channel_id}/webhooks"                                             webhooks::create                 StructureWrite Channel;
     PUT    "/channels/{channel_id}/recipients/{user_id}"                                 directs::add_recipient           StructureWrite;
     DELETE "/channels/{channel_id}/recipients/{user_id}"                                 directs::remove_recipient        StructureWrite;
+    GET    "/channels/{channel_id}/application-command-index"                            index::of_channel                Read;
     GET    "/channels/{channel_id}/pins"                                                 pins::list                       Read;
     PUT    "/channels/{channel_id}/pins/{message_id}"                                    pins::add                        StructureWrite;
     DELETE "/channels/{channel_id}/pins/{message_id}"                                    pins::remove                     StructureWrite;
@@ -221,10 +224,16 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::list                   Commands;
     PUT    "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::replace                Commands       Guild;
     POST   "/applications/{application_id}/guilds/{guild_id}/commands"                   commands::create                 Commands       Guild;
-    GET    "/applications/{application_id}/guilds/{guild_id}/commands/permissions"       commands::list_permissions       Commands;
+    GET    "/applications/{application_id}/guilds/{guild_id}/commands/permissions"       permissions::list                Commands;
     GET    "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::read                   Commands;
     PATCH  "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::update                 Commands       Guild;
     DELETE "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}"      commands::delete                 Commands;
+    GET    "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}/permissions"  permissions::read        Commands;
+    PUT    "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}/permissions"  permissions::replace     Commands       Guild;
+
+    // Interactions.
+    POST   "/interactions"                                                               invoke::create                   Invocation     Caller;
+    POST   "/interactions/{interaction_id}/{interaction_token}/callback"                 callback::create                 Interaction    Webhook;
 
     // Stages, invites and webhooks.
     POST   "/stage-instances"                                                            stages::create                   Write          Caller;

@@ -2,7 +2,9 @@
 //!
 //! Invariants  paths with a token need no account: the token authorizes. Their limit is counted per peer.
 
-use super::{Call, PathParams, channel_form, message_form, render, threads::applied_tags};
+use super::{
+    Call, PathParams, channel_form, interactions::followups::Followups, message_form, render, threads::applied_tags,
+};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -220,6 +222,9 @@ pub(super) async fn execute(
     query: Query,
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
+    if let Some(followups) = Followups::of(&api, &params).await? {
+        return followups.create(&api, request).await;
+    }
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
     // The token includes the right to send files, as upstream.
@@ -268,6 +273,9 @@ pub(super) async fn read_message(
     params: PathParams,
     query: Query,
 ) -> Result<Response, ApiError> {
+    if let Some(followups) = Followups::of(&api, &params).await? {
+        return followups.read(&api, &params).await;
+    }
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let viewer = named.viewer();
@@ -281,6 +289,9 @@ pub(super) async fn edit_message(
     query: Query,
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
+    if let Some(followups) = Followups::of(&api, &params).await? {
+        return followups.edit(&api, &params, request).await;
+    }
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
@@ -300,6 +311,9 @@ pub(super) async fn delete_message(
     params: PathParams,
     query: Query,
 ) -> Result<StatusCode, ApiError> {
+    if let Some(followups) = Followups::of(&api, &params).await? {
+        return followups.delete(&api, &params).await;
+    }
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     named.request(&api, |id, access| request::DeleteWebhookMessage(id, access, thread, message)).await?;

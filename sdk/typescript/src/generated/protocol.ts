@@ -374,6 +374,34 @@ export interface GuildStickers {
   stickers: Sticker[];
 }
 
+/** Where the application is installed: in the guild, or for its direct messages. */
+export interface IntegrationOwners {
+  /** 0 in a direct message. */
+  0: Snowflake;
+}
+
+/** The same for a command, in the form of earlier clients. */
+export interface Interaction {
+  id: Snowflake;
+  type: number;
+  name: string;
+  user: User;
+}
+
+export type InteractionEvent = { id: Snowflake; [key: string]: unknown };
+
+/** The interaction that a message answers. */
+export interface InteractionMetadata {
+  id: Snowflake;
+  type: number;
+  user: User;
+  authorizing_integration_owners: IntegrationOwners;
+  name?: string;
+  original_response_message_id?: Snowflake;
+  interacted_message_id?: Snowflake;
+  triggering_interaction_metadata?: InteractionMetadata;
+}
+
 /** An invite over REST. Usage counts are visible only to members who may manage invites. */
 export interface Invite extends Partial<InviteEvent>, Partial<KnownInvite> {
   guild: InviteGuild;
@@ -548,6 +576,9 @@ export interface Message extends Partial<MessageExtras> {
   type: number;
   flags: number;
   webhook_id?: Snowflake;
+  application_id?: Snowflake;
+  interaction_metadata?: InteractionMetadata;
+  interaction?: Interaction;
   message_reference?: MessageReference;
   referenced_message?: Message | null;
 }
@@ -1170,6 +1201,12 @@ export interface EventBodies {
   TYPING_START: Typing;
   VOICE_STATE_UPDATE: VoiceState;
   VOICE_SERVER_UPDATE: VoiceServer;
+  INTERACTION_CREATE: InteractionEvent;
+  INTERACTION_SUCCESS: InteractionEvent;
+  INTERACTION_FAILURE: InteractionEvent;
+  INTERACTION_MODAL_CREATE: InteractionEvent;
+  APPLICATION_COMMAND_AUTOCOMPLETE_RESPONSE: { choices: { name: string; value: string | number }[]; nonce: string | number | null };
+  APPLICATION_COMMAND_PERMISSIONS_UPDATE: InteractionEvent;
   PASSIVE_UPDATE_V1: PassiveUpdateV1;
   PASSIVE_UPDATE_V2: PassiveUpdateV2;
   CHANNEL_UNREAD_UPDATE: ChannelUnreadUpdate;
