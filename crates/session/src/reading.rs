@@ -106,7 +106,7 @@ mod tests {
             replica.apply(&ReplicaUpdate::Message(id(channel_id), id(20)));
         }
         let member = Arc::new(Member::new(Arc::new(User::new(ADA, "ada")), Timestamp(0)));
-        vec![(replica, GuildView { member, member_count: 2, members: None, version: 1 })]
+        vec![(replica, GuildView { member, member_count: 2, members: None, version: 1, is_transferred: false })]
     }
 
     fn mention(channel_id: u64, message_id: u64, target: MentionTarget) -> UnreadMention {
