@@ -183,6 +183,10 @@ fn backend_commands() -> Vec<BackendCommand> {
         ]);
         ReassignMessages => BackendCommand::ReassignMessages { channel_id: id(100), ids: vec![id(5_000)], to: user(8) };
         PutRoles => BackendCommand::PutRoles(vec![role(901).as_ref().clone()]);
+        SendMessage => BackendCommand::SendMessage {
+            channel_id: id(100), author: user(7), message: Box::new(new_message()), key: text("key"),
+        };
+        ImportMessages => BackendCommand::ImportMessages(vec![message(5_000)]);
         Publish => BackendCommand::Publish {
             rule: rules().swap_remove(1),
             event: backend_event("ROUND_STARTED", "{}"),
@@ -523,6 +527,7 @@ pub fn refusals() -> Vec<Refusal> {
         InvalidForm => Refusal::InvalidForm("permission_overwrites");
         SlowMode => Refusal::SlowMode { retry_after_ms: u64::MAX };
         Blocked => Refusal::Blocked;
+        BlockedBecause => Refusal::BlockedBecause("permission_overwrites");
         Changed => Refusal::Changed;
         Unavailable => Refusal::Unavailable;
         DiskFull => Refusal::DiskFull;

@@ -151,15 +151,12 @@ pub(super) fn await_answer(api: Arc<Api>, token: Token, place: OwnedSemaphorePer
 
 /// The application has not answered: it cannot any more (N1).
 pub(super) async fn fail(api: &Api, token: &Token) {
-    match Answer::TOO_LATE.claim(api, token.id).await {
-        Ok(()) => {
-            let body = json!({"id": token.id, "nonce": token.nonce, "reason_code": TIMEOUT});
-            if publish(api, EventName::InteractionFailure, token.guild_id, token.user_id, &body).is_err() {
-                tracing::debug!(id = %token.id, "INTERACTION_FAILURE was dropped: the partitions are full");
-            }
+    // Otherwise it was answered, or the client learns of the failure by its own clock.
+    if Answer::TOO_LATE.claim(api, token.id).await.is_ok() {
+        let body = json!({"id": token.id, "nonce": token.nonce, "reason_code": TIMEOUT});
+        if publish(api, EventName::InteractionFailure, token.guild_id, token.user_id, &body).is_err() {
+            tracing::debug!(id = %token.id, "INTERACTION_FAILURE was dropped: the partitions are full");
         }
-        // It was answered, or the client learns of the failure by its own clock.
-        Err(_) => {}
     }
 }
 

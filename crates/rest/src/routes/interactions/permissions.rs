@@ -242,8 +242,11 @@ mod tests {
     const COMMAND: Id<()> = Id::new(50);
     const APPLICATION: UserId = UserId::new(200);
 
-    fn admits(overrides: &[(Id<()>, &[(u64, u8, bool)])]) -> Option<bool> {
-        let of = |(id, permissions): &(Id<()>, &[(u64, u8, bool)])| OfCommand {
+    /// The overrides of a command: target, its kind, whether the command is permitted.
+    type Given<'a> = (Id<()>, &'a [(u64, u8, bool)]);
+
+    fn admits(overrides: &[Given<'_>]) -> Option<bool> {
+        let of = |(id, permissions): &Given<'_>| OfCommand {
             id: *id,
             permissions: (permissions.iter())
                 .map(|(id, kind, permission)| Override { id: Id::new(*id), kind: *kind, permission: *permission })
