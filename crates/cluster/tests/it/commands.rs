@@ -15,7 +15,7 @@ use guildhall_guild::{
     VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use guildhall_model::{
-    AuditAction, Ban, ChannelType, InviteCode, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
+    AuditAction, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
 };
 use std::sync::Arc;
 
@@ -186,7 +186,10 @@ fn backend_commands() -> Vec<BackendCommand> {
         SendMessage => BackendCommand::SendMessage {
             channel_id: id(100), author: user(7), message: Box::new(new_message()), key: text("key"),
         };
-        ImportMessages => BackendCommand::ImportMessages(vec![message(5_000)]);
+        // Imported messages have no nonce.
+        ImportMessages => BackendCommand::ImportMessages(vec![Arc::new(Message {
+            nonce: None, ..Message::clone(&message(5_000))
+        })]);
         Publish => BackendCommand::Publish {
             rule: rules().swap_remove(1),
             event: backend_event("ROUND_STARTED", "{}"),
