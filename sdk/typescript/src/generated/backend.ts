@@ -703,14 +703,22 @@ export interface Handoffs {
 export interface HistoryLine {
   /** Files that are hosted elsewhere. */
   attachments?: LinkedFile[];
+  /** Account that wrote it, member or not. */
+  author_id: AnyId;
+  /** Channel or thread of the guild. */
+  channel_id: AnyId;
   /** In the form of the protocol. */
   components?: ({ [name: string]: unknown })[];
   /** Text of the message. */
   content?: string;
+  edited_timestamp?: (Time | null);
   /** In the form of the protocol. */
   embeds?: ({ [name: string]: unknown })[];
   /** Message flags that a sender may set. */
   flags?: number;
+  id?: (Snowflake | null);
+  reply_to?: (Snowflake | null);
+  timestamp?: (Time | null);
 }
 
 /** Progress of an import of messages. */
@@ -1057,6 +1065,8 @@ export interface MessageAuthor {
 /** Changes to a message. A missing field stays as it is. */
 export interface MessageChangeBody {
   allowed_mentions?: (AllowedMentionsBody | null);
+  /** Ids of the files that stay; null removes all. */
+  attachment_ids?: (Snowflake[] | null);
   /** Replaces the components; null removes them. */
   components?: (({ [name: string]: unknown })[] | null);
   /** Replaces the text; null removes it. */
@@ -1150,11 +1160,11 @@ export interface NewKey {
 
 /** A new message. */
 export interface NewMessageBody {
-  author_id: AnyId;
-  key?: (string | null);
   allowed_mentions?: (AllowedMentionsBody | null);
   /** Files that are hosted elsewhere. */
   attachments?: LinkedFile[];
+  /** Account that sends it, member of the guild or not. In a direct message it is a recipient. */
+  author_id: AnyId;
   /** Buttons, selects and other components, in the form of the protocol. */
   components?: ({ [name: string]: unknown })[];
   /** Text of the message. */
@@ -1163,8 +1173,14 @@ export interface NewMessageBody {
   embeds?: ({ [name: string]: unknown })[];
   /** Message flags that a sender may set: 4, 4096, 8192, 32768. Others are ignored. */
   flags?: number;
+  /**
+   * Idempotency key. For five minutes, a request of the same author with the same key is answered with the first
+   * message, and sends none.
+   */
+  key?: (string | null);
   /** Echoed in the MESSAGE_CREATE of the message. */
   nonce?: (string | null);
+  reply_to?: (Snowflake | null);
   /** Stickers of the guild. */
   sticker_ids?: Snowflake[];
   /** Whether clients read it aloud. */
@@ -2299,6 +2315,33 @@ export interface Users {
   users: User[];
 }
 
+/** A member in voice. */
+export interface VoiceState {
+  channel_id: Snowflake;
+  /** Deafened by the server. */
+  deaf: boolean;
+  /** Muted by the server. */
+  mute: boolean;
+  request_to_speak_timestamp?: (Time | null);
+  /** Deafened by the member. */
+  self_deaf: boolean;
+  /** Muted by the member. */
+  self_mute: boolean;
+  /** Their camera is on. */
+  self_video: boolean;
+  /** Gateway session that is connected; another text if the member was put here without one. */
+  session_id: string;
+  /** They may not speak in this channel. */
+  suppress: boolean;
+  user_id: Snowflake;
+}
+
+/** Where a member shall be. */
+export interface VoiceStatePut {
+  /** A voice or stage channel of the guild. */
+  channel_id: Snowflake;
+}
+
 /** A webhook without its secret. */
 export interface Webhook {
   /** Empty: all. */
@@ -2353,14 +2396,14 @@ export interface Operations {
   /** Lists changes by backend keys */
   "GET /v1/audit": {
     path: {};
-    query: { after?: (Snowflake | null); limit?: (number | null) };
+    query: { after?: Snowflake; limit?: number };
     body: undefined;
     answer: AuditEntries;
   };
   /** Lists messages of a channel */
   "GET /v1/channels/{channel_id}/messages": {
     path: { channel_id: AnyId };
-    query: { before?: (Snowflake | null); after?: (Snowflake | null); around?: (Snowflake | null); limit?: (number | null) };
+    query: { before?: Snowflake; after?: Snowflake; around?: Snowflake; limit?: number };
     body: undefined;
     answer: Message[];
   };
@@ -2444,14 +2487,14 @@ export interface Operations {
   /** Reads events after a position */
   "GET /v1/events": {
     path: {};
-    query: { after?: (number | null); types?: (string | null); guild_id?: (Snowflake | null); channel_id?: (Snowflake | null); limit?: (number | null); wait_s?: (number | null) };
+    query: { after?: number; types?: string; guild_id?: Snowflake; channel_id?: Snowflake; limit?: number; wait_s?: number };
     body: undefined;
     answer: EventPage;
   };
   /** Streams events after a position */
   "GET /v1/events/stream": {
     path: {};
-    query: { after?: (number | null); types?: (string | null); guild_id?: (Snowflake | null); channel_id?: (Snowflake | null); limit?: (number | null); wait_s?: (number | null) };
+    query: { after?: number; types?: string; guild_id?: Snowflake; channel_id?: Snowflake; limit?: number; wait_s?: number };
     body: undefined;
     answer: Lines;
   };
@@ -2507,7 +2550,7 @@ export interface Operations {
   /** Lists the ids of all guilds, or the one with an external id */
   "GET /v1/guilds": {
     path: {};
-    query: { after?: (Snowflake | null); limit?: (number | null); external_id?: (string | null) };
+    query: { after?: Snowflake; limit?: number; external_id?: string };
     body: undefined;
     answer: GuildIds;
   };
@@ -2542,7 +2585,7 @@ export interface Operations {
   /** Lists the bans of a guild, by account */
   "GET /v1/guilds/{guild_id}/bans": {
     path: { guild_id: AnyId };
-    query: { after?: (Snowflake | null); limit?: (number | null) };
+    query: { after?: Snowflake; limit?: number };
     body: undefined;
     answer: Ban[];
   };
@@ -2570,7 +2613,7 @@ export interface Operations {
   /** Lists the channels of a guild */
   "GET /v1/guilds/{guild_id}/channels": {
     path: { guild_id: AnyId };
-    query: { external_id?: (string | null) };
+    query: { external_id?: string };
     body: undefined;
     answer: Channel[];
   };
@@ -2626,21 +2669,21 @@ export interface Operations {
   /** Imports messages */
   "POST /v1/guilds/{guild_id}/import/messages": {
     path: { guild_id: AnyId };
-    query: { skip?: (number | null) };
+    query: { skip?: number };
     body: Lines;
     answer: Lines;
   };
   /** Lists the members of a guild, by id */
   "GET /v1/guilds/{guild_id}/members": {
     path: { guild_id: AnyId };
-    query: { after?: (Snowflake | null); limit?: (number | null) };
+    query: { after?: Snowflake; limit?: number };
     body: undefined;
     answer: Member[];
   };
   /** Imports members */
   "POST /v1/guilds/{guild_id}/members/import": {
     path: { guild_id: AnyId };
-    query: { skip?: (number | null); events?: (boolean | null); replace?: (boolean | null); dry_run?: (boolean | null) };
+    query: { skip?: number; events?: boolean; replace?: boolean; dry_run?: boolean };
     body: Lines;
     answer: Lines;
   };
@@ -2756,6 +2799,27 @@ export interface Operations {
     body: RoleMembersPatch;
     answer: RolesChanged;
   };
+  /** Reads the voice state of a member */
+  "GET /v1/guilds/{guild_id}/voice-states/{user_id}": {
+    path: { guild_id: AnyId; user_id: AnyId };
+    query: {};
+    body: undefined;
+    answer: VoiceState;
+  };
+  /** Puts a member into a voice channel */
+  "PUT /v1/guilds/{guild_id}/voice-states/{user_id}": {
+    path: { guild_id: AnyId; user_id: AnyId };
+    query: {};
+    body: VoiceStatePut;
+    answer: VoiceState;
+  };
+  /** Takes a member out of voice */
+  "DELETE /v1/guilds/{guild_id}/voice-states/{user_id}": {
+    path: { guild_id: AnyId; user_id: AnyId };
+    query: {};
+    body: undefined;
+    answer: undefined;
+  };
   /** Lists running jobs and the last 1,000 that ended */
   "GET /v1/jobs": {
     path: {};
@@ -2822,7 +2886,7 @@ export interface Operations {
   /** Stages a dictionary */
   "POST /v1/lab/dictionaries": {
     path: {};
-    query: { encoding?: string };
+    query: { encoding: string };
     body: Blob;
     answer: LabDictionary;
   };
@@ -2899,7 +2963,7 @@ export interface Operations {
   /** Reports the loudest callers of the last minute */
   "GET /v1/node/callers": {
     path: {};
-    query: { limit?: (number | null); node?: string };
+    query: { limit?: number; node?: string };
     body: undefined;
     answer: NodeCallersReport;
   };
@@ -2920,14 +2984,14 @@ export interface Operations {
   /** Reports whose the uploaded files are */
   "GET /v1/node/files": {
     path: {};
-    query: { limit?: (number | null); node?: string };
+    query: { limit?: number; node?: string };
     body: undefined;
     answer: NodeFilesReport;
   };
   /** Reports the busiest guilds */
   "GET /v1/node/guilds": {
     path: {};
-    query: { limit?: (number | null); sort?: ("busy" | null); node?: string };
+    query: { limit?: number; sort?: "busy"; node?: string };
     body: undefined;
     answer: NodeGuildsReport;
   };
@@ -2941,14 +3005,14 @@ export interface Operations {
   /** Reads the history of series */
   "GET /v1/node/history": {
     path: {};
-    query: { window_s?: (number | null); series?: (string | null); node?: string };
+    query: { window_s?: number; series?: string; node?: string };
     body: undefined;
     answer: NodeHistoryReport;
   };
   /** Follows series */
   "GET /v1/node/live": {
     path: {};
-    query: { series?: (string | null); node?: string };
+    query: { series?: string; node?: string };
     body: undefined;
     answer: Blob;
   };
@@ -2976,7 +3040,7 @@ export interface Operations {
   /** Reports sessions that match */
   "GET /v1/node/sessions": {
     path: {};
-    query: { user_id?: (Snowflake | null); guild_id?: (Snowflake | null); id?: (string | null); connected?: (boolean | null); codec?: (string | null); limit?: (number | null); node?: string };
+    query: { user_id?: Snowflake; guild_id?: Snowflake; id?: string; connected?: boolean; codec?: string; limit?: number; node?: string };
     body: undefined;
     answer: NodeSessionsReport;
   };
@@ -2997,14 +3061,14 @@ export interface Operations {
   /** Lists live sessions */
   "GET /v1/sessions": {
     path: {};
-    query: { user_id?: (Snowflake | null); after?: (string | null); limit?: (number | null) };
+    query: { user_id?: Snowflake; after?: string; limit?: number };
     body: undefined;
     answer: SessionList;
   };
   /** Streams the events of sessions */
   "GET /v1/sessions/events": {
     path: {};
-    query: { after?: (string | null) };
+    query: { after?: string };
     body: undefined;
     answer: Lines;
   };
@@ -3039,7 +3103,7 @@ export interface Operations {
   /** Lists all accounts, or the one with an external id */
   "GET /v1/users": {
     path: {};
-    query: { after?: (Snowflake | null); limit?: (number | null); external_id?: (string | null) };
+    query: { after?: Snowflake; limit?: number; external_id?: string };
     body: undefined;
     answer: Users;
   };
@@ -3060,7 +3124,7 @@ export interface Operations {
   /** Deletes an account: it leaves all guilds, its tokens are revoked, its sessions end */
   "DELETE /v1/users/{user_id}": {
     path: { user_id: AnyId };
-    query: { erase?: (boolean | null); reassign?: (AnyId | null) };
+    query: { erase?: boolean; reassign?: AnyId };
     body: undefined;
     answer: Job | undefined;
   };
