@@ -1,6 +1,6 @@
 //! Direct messages: events for their recipients, and their form in READY.
 
-use super::{Checker, SessionKey};
+use super::{Checker, Fault, SessionKey, fault};
 use crate::{
     model::{DirectEvent, ListedDirects},
     session::Content,
@@ -16,6 +16,19 @@ impl Checker {
                 session.expect(Content::Direct(event.clone()));
             }
         }
+    }
+
+    /// A partition has requested the direct messages of a session's account.
+    ///
+    /// # Errors
+    /// READY still has to wait for the guild.
+    pub fn directs_requested(&mut self, now: Now, session: SessionKey) -> Result<(), Fault> {
+        let deadline = now.instant.after_ms(self.limits.gather_deadline_ms);
+        let Some(session) = self.by_key.get(&session).map(|at| &mut self.sessions[*at]) else { return Ok(()) };
+        if session.gone.is_none() && !session.directs_requested(now.instant, deadline) {
+            return fault(format!("session {} reads direct messages before its guild has answered", session.id));
+        }
+        Ok(())
     }
 
     /// A partition is about to hear which direct messages a session's account has.

@@ -12,8 +12,17 @@ pub(super) struct PendingReady {
     guild: Option<u64>,
     /// As it was when it let the session in.
     entered: Option<Rc<State>>,
+    /// The guild has not answered in time, and READY no longer waits for it.
+    is_guild_late: bool,
     directs: Option<Rc<ListedDirects>>,
+    /// First for the guild, then for the direct messages.
     deadline: Instant,
+}
+
+impl PendingReady {
+    fn waits_for_guild(&self) -> bool {
+        self.guild.is_some() && self.entered.is_none() && !self.is_guild_late
+    }
 }
 
 impl Session {
@@ -26,7 +35,7 @@ impl Session {
         let parts = if self.capabilities.is_prioritized() { 2 } else { 1 };
         (0..parts).for_each(|_| self.expect(Content::Ready));
         let directs = (self.is_bot || !self.is_first_shard).then(Rc::default);
-        self.pending_ready = Some(PendingReady { guild, entered: None, directs, deadline });
+        self.pending_ready = Some(PendingReady { guild, entered: None, is_guild_late: false, directs, deadline });
         if self.is_bot {
             self.send_ready(0);
         }
@@ -35,7 +44,7 @@ impl Session {
     /// Its account is in the guild after all.
     pub(super) fn await_guild(&mut self, guild_id: u64) {
         if let Some(pending_ready) = &mut self.pending_ready {
-            pending_ready.guild = Some(guild_id);
+            (pending_ready.guild, pending_ready.is_guild_late) = (Some(guild_id), false);
         }
     }
 
@@ -54,7 +63,7 @@ impl Session {
     /// The guild has to let it in again. Returns whether its READY waits for that.
     pub(super) fn await_guild_again(&mut self) -> bool {
         let Some(pending_ready) = &mut self.pending_ready else { return false };
-        pending_ready.entered = None;
+        (pending_ready.entered, pending_ready.is_guild_late) = (None, false);
         self.forget_guild();
         true
     }
@@ -64,6 +73,16 @@ impl Session {
         for expected in self.expected.iter_mut().filter(|expected| expected.content.is_of_guild()) {
             expected.withheld = Withheld::Yes;
         }
+    }
+
+    /// The partition has requested the account's direct messages, which it reads last. Returns whether it may: the guild
+    /// has answered, or is late.
+    pub fn directs_requested(&mut self, now: Instant, deadline: Instant) -> bool {
+        let Some(pending_ready) = &mut self.pending_ready else { return true };
+        let is_in_time = !pending_ready.waits_for_guild() || pending_ready.deadline <= now;
+        pending_ready.is_guild_late = pending_ready.waits_for_guild();
+        pending_ready.deadline = deadline;
+        is_in_time
     }
 
     /// Its account's direct messages were read.
@@ -76,8 +95,7 @@ impl Session {
 
     fn finish_pending_ready(&mut self, now_unix_ms: i64) {
         let Some(pending_ready) = &self.pending_ready else { return };
-        let waits_for_guild = pending_ready.guild.is_some() && pending_ready.entered.is_none();
-        if pending_ready.directs.is_some() && !waits_for_guild {
+        if pending_ready.directs.is_some() && !pending_ready.waits_for_guild() {
             self.send_ready(now_unix_ms);
         }
     }

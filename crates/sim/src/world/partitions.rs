@@ -277,7 +277,11 @@ impl World {
                     self.checker.sent_to_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
-                Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
+                Output::FetchDirects { session, user_id } => {
+                    let now = self.now();
+                    self.checker.directs_requested(now, (side, session))?;
+                    self.fetch_directs(side, session, user_id);
+                }
                 Output::FetchSession { .. } | Output::FetchRest { .. } => {
                     return fault("a session is fetched without other nodes");
                 }
