@@ -95,6 +95,7 @@ mod tests {
             ("auth.jwt_secret", key("a"), key("b")),
             ("auth.admin_key", key("a"), key("b")),
             ("voice.token_key", key("a"), key("b")),
+            ("hook.secret", key("a"), key("b")),
             ("store.url", "postgres://ana:hunter1@db/x".to_owned(), "postgres://ana:hunter2@db/x".to_owned()),
             ("cluster.nats_url", "nats://ana:hunter1@db".to_owned(), "nats://ana:hunter2@db".to_owned()),
             ("uploads.s3_secret_key", "hunter1".to_owned(), "hunter2".to_owned()),

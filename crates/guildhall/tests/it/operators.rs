@@ -1,7 +1,6 @@
 //! Warnings for operators: secrets that others can read, and a gateway without a URL for others.
 
-use crate::support::{Demo, Http, Process, exchange, guildhall, rest_of, run, serve, serve_by, stderr};
-use serde_json::json;
+use crate::support::{Process, exchange, guildhall, run, serve, serve_by, stderr};
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path};
 
 fn write(path: &Path, text: &str, mode: u32) {
@@ -107,31 +106,4 @@ fn a_node_that_listens_everywhere_gives_its_url_to_its_own_machine_alone() {
     assert_eq!(gateway(addr, "gw.example.net").0, 200);
     drop(log);
     assert_eq!(node.terminate(), Some(0));
-}
-
-#[test]
-fn a_bot_that_registers_commands_is_logged_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let demo = Demo::start(&data, &["--members", "3", "--rate", "0"]);
-    let token = demo.manifest["bot_token"].as_str().unwrap().to_owned();
-    assert_eq!(demo.terminate(), Some(0));
-    let (node, addr, log) = serve(&data, &[]);
-    let mut http = Http::new(addr, &token);
-    let me = http.get("/api/v10/users/@me").unwrap().body;
-    let path = format!("/api/v10/applications/{}/commands", me["id"].as_str().unwrap());
-    for (method, body) in [
-        ("PUT", json!([])),
-        ("PUT", json!([{"name": "ping", "description": "p"}])),
-        ("POST", json!({"name": "pong", "description": "p"})),
-    ] {
-        let answer = http.request(method, &path, Some(&body)).unwrap();
-        assert!(answer.status < 300, "{answer:?}");
-    }
-    assert_eq!(node.terminate(), Some(0));
-    let lines = rest_of(&log);
-    let is_warning =
-        |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("a bot registered commands");
-    let [line] = &lines.iter().filter(is_warning).collect::<Vec<_>>()[..] else { panic!("not one line: {lines:?}") };
-    assert_eq!((&line["level"], &line["application_id"]), (&json!("INFO"), &me["id"]));
 }

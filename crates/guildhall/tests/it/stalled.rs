@@ -27,6 +27,7 @@ const NAME_NOTHING: &[(&str, &str)] = &[
     ("POST", "/v1/node/reload"),
     ("POST", "/v1/tokens/inspect"),
     ("POST", "/v1/tokens/revoke"),
+    ("POST", "/v1/webhooks"),
     ("PUT", "/v1/users/{user_id}"),
     ("PUT", "/v1/guilds/{guild_id}"),
 ];

@@ -47,7 +47,7 @@ fn methods_of(path: &str) -> Vec<&'static str> {
 async fn every_route_needs_a_token_and_counts_in_the_bucket_of_its_row() {
     let world = world().await;
     for route in routes() {
-        let of_peer = matches!(route.bucket, Bucket::Anonymous | Bucket::Webhook);
+        let of_peer = matches!(route.bucket, Bucket::Anonymous | Bucket::Webhook | Bucket::Interaction);
         for method in if route.is_change() { vec![route.method.as_str()] } else { vec!["GET", "HEAD"] } {
             let without = ask(&world, method, route.path, None).await;
             assert_eq!(without.status == 401, !of_peer, "{route:?} without a token: {without:?}");

@@ -75,8 +75,8 @@ impl Session {
         }
     }
 
-    /// The partition has requested the account's direct messages, which it reads last. Returns whether it may: the guild
-    /// has answered, or is late.
+    /// The partition has requested the account's direct messages, which it reads last. Returns whether it may: the
+    /// guild has answered, or is late.
     pub fn directs_requested(&mut self, now: Instant, deadline: Instant) -> bool {
         let Some(pending_ready) = &mut self.pending_ready else { return true };
         let is_in_time = !pending_ready.waits_for_guild() || pending_ready.deadline <= now;
