@@ -2,20 +2,19 @@
 
 use super::{State, status_text};
 use guildhall_guild_protocol::{RelayId, SessionKey, SessionPresence, ToGuild};
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// Sessions as a guild counts them.
 #[derive(Debug, Default)]
 pub struct PresenceModel {
     relays: BTreeMap<RelayId, u32>,
     sessions: BTreeMap<SessionKey, Showing>,
-    /// Of the process before, by session id: they count until they attach again.
-    expected: BTreeMap<Arc<str>, (u64, SessionPresence)>,
+    /// Those of the process before. Until its sessions have attached again none changes, whatever sessions do.
+    before: Option<BTreeMap<u64, (&'static str, usize)>>,
 }
 
 #[derive(Debug)]
 struct Showing {
-    id: Arc<str>,
     user: u64,
     presence: SessionPresence,
 }
@@ -36,11 +35,9 @@ impl PresenceModel {
                     self.relays.remove(relay);
                 }
             }
-            ToGuild::Attach { session, session_id, user_id, presence, .. } => {
+            ToGuild::Attach { session, user_id, presence, .. } => {
                 if self.relays.contains_key(&session.relay) && state.members.contains_key(&user_id.get()) {
-                    self.expected.remove(session_id);
-                    let (id, user, presence) = (session_id.clone(), user_id.get(), presence.clone());
-                    self.sessions.insert(*session, Showing { id, user, presence });
+                    self.sessions.insert(*session, Showing { user: user_id.get(), presence: presence.clone() });
                 }
             }
             ToGuild::Detach { session } => drop(self.sessions.remove(session)),
@@ -70,27 +67,30 @@ impl PresenceModel {
     /// A member left.
     pub fn forget_user(&mut self, user: u64) {
         self.sessions.retain(|_, shown| shown.user != user);
-        self.expected.retain(|_, (of, _)| *of != user);
+        if let Some(before) = &mut self.before {
+            before.remove(&user);
+        }
     }
 
     /// Another process has the guild: its sessions attach again.
     pub fn process_ended(&mut self) {
+        self.before = Some(self.presences());
         self.relays.clear();
-        let before = std::mem::take(&mut self.sessions).into_values();
-        self.expected = before.map(|Showing { id, user, presence }| (id, (user, presence))).collect();
+        self.sessions.clear();
     }
 
     /// Sessions that have not attached again are gone.
     pub fn restore_ended(&mut self) {
-        self.expected.clear();
+        self.before = None;
     }
 
     /// Status and number of activities of all users who are not offline.
     pub fn presences(&self) -> BTreeMap<u64, (&'static str, usize)> {
+        if let Some(before) = &self.before {
+            return before.clone();
+        }
         let mut best: BTreeMap<u64, (guildhall_model::Status, usize)> = BTreeMap::new();
-        let attached = self.sessions.values().map(|shown| (&shown.user, &shown.presence));
-        let expected = self.expected.values().map(|(user, presence)| (user, presence));
-        for (user, presence) in attached.chain(expected) {
+        for Showing { user, presence } in self.sessions.values() {
             if presence.status != guildhall_model::Status::Offline {
                 let (status, activities) = best.entry(*user).or_default();
                 *status = (*status).max(presence.status);
