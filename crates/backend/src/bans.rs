@@ -48,7 +48,7 @@ impl Check for BanPut {
     }
 }
 
-/// A ban.
+/// An account that cannot join the guild.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Ban)]
 pub(super) struct BanBody {

@@ -84,7 +84,7 @@ impl ToSchema for Position {
     }
 }
 
-/// An event.
+/// An event of the feed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Event)]
 pub(super) struct EventBody {

@@ -5,10 +5,10 @@
 //! Doors       `backend_routers`, which also makes the router of the dashboard; `Gateway`, the interface to the
 //!             partitions; `NodeReports`, the one to the node's own figures; `SessionEvents`, which receives the
 //!             events of sessions.
-//! Invariants  every handler takes a `Caller`, whose type has the scope it needs. Exceptions are the document, and the
-//!             reports of the media server, which are signed. No handler
-//!             reads a body before it found the object in the path (`crate::permit`). Everything goes through the doors
-//!             that others use: commands to guilds, the directory, tokens.
+//! Invariants  every handler takes a `Caller`, whose type has the scope that its route needs. Exceptions are the
+//!             document, and the reports of the media server, which are signed. No handler reads a body before it
+//!             found the object in the path (`crate::permit`). Everything goes through the doors that the other APIs
+//!             use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
 //! Not here    the API of clients: `guildhall-rest`. Bodies, quotas and rate limiters: `guildhall-http-kit`.
 //!             Spec  docs/backend-api.md.

@@ -53,7 +53,7 @@ pub(super) struct Webhook {
     pub secret: String,
     /// Names of events; none: all.
     pub types: Vec<String>,
-    /// None: all.
+    /// Guilds whose events it gets; none: all.
     pub guild_ids: Vec<u64>,
     pub channel_ids: Vec<u64>,
     pub is_paused: bool,
@@ -268,9 +268,9 @@ pub(super) struct WebhookBody {
     url: String,
     /// Names of events; empty: all.
     types: Vec<String>,
-    /// Empty: all.
+    /// Guilds whose events it gets; empty: all.
     guild_ids: Vec<Snowflake>,
-    /// Empty: all.
+    /// Channels whose events it gets; empty: all.
     channel_ids: Vec<Snowflake>,
     /// Whether deliveries are paused: by a request, or because it has 100 dead letters.
     paused: bool,

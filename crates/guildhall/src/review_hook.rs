@@ -94,7 +94,7 @@ struct Breaker {
 
 type Client = PoolClient<Connect, Full<Bytes>>;
 
-/// The hook.
+/// A hook before delivery, which an HTTP server of the operator answers.
 pub struct ReviewHook {
     client: Client,
     url: Uri,

@@ -567,8 +567,8 @@ impl Visit {
         Ok(Agreed { accept, deflate, params, permit })
     }
 
-    /// Passes a socket to a partition, which answers the upgrade as it greets the client. `early` are the bytes after
-    /// the request.
+    /// Passes a socket to a partition, which answers the upgrade as it greets the client. `early`: bytes that arrived
+    /// after the request.
     fn pass_on(&self, stream: TcpStream, request: &Request<()>, agreed: Agreed, early: &[u8]) {
         let Agreed { accept, deflate, params, mut permit } = agreed;
         permit.access = self.http.access.as_ref().map(|log| {

@@ -1,7 +1,7 @@
 //! Transfers: guilds take a session from its node to another one, and its client notices nothing but a new connection.
 //!
-//! Owns        `TransferStart` and `TransferEnd`; the sessions here that wait until the guilds have taken them away
-//!             (`Leaving`), and those that come and whose dispatches are still at the node before (`Coming`).
+//! Owns        `TransferStart` and `TransferEnd`; sessions that wait here until the guilds have taken them away
+//!             (`Leaving`); sessions that come here, with their dispatches still at the node before (`Coming`).
 //! Doors       at the node that has the session: `begin_transfer`, then `end_transfer` until it answers. At the node
 //!             where it goes: `Partition::await_transfer` from the answer to a RESUME's fetch; `request_rest` when its
 //!             guilds have answered; `complete` with the answer to that.

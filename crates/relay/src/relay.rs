@@ -50,8 +50,8 @@ pub trait Recipients {
     /// A session's view of the guild begins. None: it may not be here.
     fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>)
     -> Option<Subscriber>;
-    /// The guild has attached the session at another node. Whether the session has waited for that; then it receives
-    /// what it has missed as a passive session.
+    /// The guild has attached the session at another node. Returns whether the session has waited for that: then the
+    /// relay sends it the changes that a passive session has not received yet.
     fn transferred(&mut self, session: SessionKey, guild_id: GuildId) -> bool;
     /// The guild cannot be served now.
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);

@@ -87,7 +87,7 @@ mod tests {
         Id::new(n)
     }
 
-    /// A guild with two channels, whose newest message is 20: 101 is open, and only owners can view 102.
+    /// A guild with two channels. The newest message of each is 20; all may view 101, and only owners 102.
     fn views() -> Vec<(GuildReplica, GuildView)> {
         let everyone = Role::everyone(GUILD, Permissions::VIEW_CHANNEL);
         let mut hidden = Channel::new(id(102), GUILD, ChannelType::Text, "hidden");

@@ -124,8 +124,8 @@ pub struct Profile {
     /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
     /// that, because a late attach request could make the guild count it again.
     pub asked_again: bool,
-    /// Its dispatches are still at the node that it leaves. Until they are here the seqs of its replay buffer are
-    /// not its own.
+    /// Its dispatches are still at the node that it leaves. Until they are here,
+    /// its replay buffer has provisional seqs.
     pub is_incomplete: bool,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,

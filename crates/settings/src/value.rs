@@ -342,9 +342,9 @@ choices! {
 choices! {
     /// Whether webhooks may reach private networks.
     PrivateWebhooks {
-        /// They may.
+        /// Webhooks may call addresses of private networks.
         On = "on",
-        /// They may not.
+        /// The node refuses such addresses.
         Off = "off",
     }
 }

@@ -25,7 +25,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Every event.
+    /// Events of all kinds, guilds and channels.
     pub const ALL: Self = Self { kinds: u64::MAX >> 1, guild_id: None, channel_id: None };
 
     /// Events of these kinds.

@@ -1,4 +1,4 @@
-//! Sign-ins: what many bots that connect at once need, read together.
+//! Sign-ins: tokens, accounts and guilds of many bots that connect at once, in one query each.
 
 use crate::{
     Store, StoreError, TokenHash, TokenRecord,

@@ -81,7 +81,7 @@ pub(crate) struct LinkedFile {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1125899906842624_u64)]
     size: u64,
-    /// Media type.
+    /// Media type, such as `image/png`.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 255)]
     content_type: Option<String>,
@@ -333,7 +333,7 @@ impl ReactionBody {
     }
 }
 
-/// A message.
+/// A message as the node stores it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Message)]
 pub(crate) struct MessageBody {

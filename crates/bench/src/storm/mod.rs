@@ -50,7 +50,7 @@ pub struct StormArgs {
     /// Each: a floor, all identify, all resume, half of them each.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Other clients, of another guild, whose latency is measured before and while all clients resume.
+    /// Clients of another guild. The bench measures their latency before all other clients resume, and meanwhile.
     #[arg(long, default_value_t = 0)]
     readers: usize,
     /// Messages per second for the readers.

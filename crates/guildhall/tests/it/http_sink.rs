@@ -16,7 +16,7 @@ use std::{
 /// Status and body of an answer; none: no answer, and the connection stays open.
 pub type Reply = Option<(u16, String)>;
 
-/// A request.
+/// A request that the sink has received.
 #[derive(Debug)]
 pub struct Received {
     pub headers: HashMap<String, String>,

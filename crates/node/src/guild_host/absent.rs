@@ -35,7 +35,8 @@ impl GuildHost {
         cx.loads.push_back(self.guild_id);
     }
 
-    /// What the store has of a failed commit is decided now: what was read before may be out of date.
+    /// The store has decided a commit that was reported as failed. Lists of guilds that were read before may be out of
+    /// date.
     pub(super) fn settle_doubt(&mut self, cx: &Context<'_>) {
         if mem::take(&mut self.is_in_doubt) {
             cx.directory.forget_guilds_of_users();

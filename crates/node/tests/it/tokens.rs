@@ -89,7 +89,7 @@ async fn t1_a_token_that_was_read_with_others_is_refused_once_it_is_revoked() {
     assert_eq!(world.store.counts().tokens, reads);
     let before = world.node.revocations();
     world.node.revoke_token(one.as_str()).await.unwrap().expect("it was valid");
-    assert_eq!(world.node.unless_revoked(before, || ()), None, "what was checked before does not count");
+    assert_eq!(world.node.unless_revoked(before, || ()), None, "a check from before the revocation does not count");
     read().await;
     assert_eq!([&one, &two].map(|token| account(token)), [None, Some(BOT)]);
     world.node.revoke_user_tokens(BOT).await.unwrap();

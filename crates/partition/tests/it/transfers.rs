@@ -175,7 +175,7 @@ fn x3_a_guild_whose_messages_are_lost_is_an_outage_and_no_other_is() {
     cluster.hold(Hold::Mail);
     let client = resume_at(&mut cluster, 1, client, &pro().username);
     cluster.deliver_mail(1, ALL);
-    // What the first guild has sent to node 0 is lost, and node 0 notices it by the next message.
+    // The messages of the first guild to node 0 are lost, and node 0 notices it by the next message.
     cluster.overflow(relay_at(0), id(GUILD));
     cluster.release(Hold::Mail);
     cluster.room(relay_at(0), id(GUILD));

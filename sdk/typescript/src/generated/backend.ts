@@ -58,7 +58,7 @@ export interface AuditEntry {
   status: number;
 }
 
-/** A ban. */
+/** An account that cannot join the guild. */
 export interface Ban {
   reason?: (string | null);
   /** The banned account. */
@@ -378,7 +378,7 @@ export interface EndedMove {
   total_ms: number;
 }
 
-/** An event. */
+/** An event of the feed. */
 export interface Event {
   /** When it was stored. */
   at: Time;
@@ -936,7 +936,7 @@ export interface LeavingGuild {
 
 /** A file at another URL. */
 export interface LinkedFile {
-  /** Media type. */
+  /** Media type, such as `image/png`. */
   content_type?: (string | null);
   /** Alternative text. */
   description?: (string | null);
@@ -1021,7 +1021,7 @@ export interface MembersRolesPut {
   members: MemberRoles[];
 }
 
-/** A message. */
+/** A message as the node stores it. */
 export interface Message {
   attachments: MessageFile[];
   author: MessageAuthor;
@@ -2344,7 +2344,7 @@ export interface VoiceStatePut {
 
 /** A webhook without its secret. */
 export interface Webhook {
-  /** Empty: all. */
+  /** Channels whose events it gets; empty: all. */
   channel_ids: Snowflake[];
   created_at: Time;
   /** Number of dead letters. */
@@ -2352,7 +2352,7 @@ export interface Webhook {
   /** Why the last attempt failed; null: it did not. */
   error?: (string | null);
   failing_since?: (Time | null);
-  /** Empty: all. */
+  /** Guilds whose events it gets; empty: all. */
   guild_ids: Snowflake[];
   id: Snowflake;
   /** Whether deliveries are paused: by a request, or because it has 100 dead letters. */

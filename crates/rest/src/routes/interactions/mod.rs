@@ -1,9 +1,8 @@
-//! Interactions: users invoke what applications offer, and applications answer.
+//! Interactions: users invoke commands and components of applications, and applications answer.
 //!
-//! Owns        a file per step: `invoke` (a user's request), `options`, `components` and
-//!             `describe` (its data), `callback` (the
-//!             first answer), `followups` (later ones), `ephemeral` (messages for one reader), `answers` (what is
-//!             stored of an interaction), `token` (the right to answer it).
+//! Owns        a file per step: `invoke` (a user's request), `options`, `components` and `describe` (its data),
+//!             `callback` (the first answer), `followups` (later ones), `ephemeral` (messages for one reader),
+//!             `answers` (the stored records of an interaction), `token` (the right to answer it).
 //! Invariants  N1 an interaction is answered once, within `ANSWER_MS`: the store decides between nodes. N2 a token
 //!             opens its own interaction, for `TOKEN_MS`. N3 only sessions of its reader receive an ephemeral message,
 //!             or anything that depends on it. (tests `guildhall/tests/it/surface/interactions.rs`)

@@ -71,7 +71,7 @@ pub(super) struct Token {
     /// For components, and for modals that answered one.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// For modals.
+    /// The interaction that a modal answered. Of modals only.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub triggering: Option<Triggering>,
 }
