@@ -13,6 +13,7 @@ import urllib.parse
 
 from .client import gap_of
 from .failure import Failure
+from .interactions import Interactions, Invoker
 from .rest import Rest
 from .sequence import SequenceJudge
 from .tap import CUTS, HALF_OPEN
@@ -88,6 +89,7 @@ class Scenario:
             self._own_message()
             self._own_file()
             self._other_events()
+            self._interactions()
             for kind in CUTS:
                 self._survive(kind)
             self._read_history()
@@ -204,6 +206,17 @@ class Scenario:
         self._wait_edit(message_id, "edited")
         self._other.delete(self._path("messages", message_id))
         client.wait_for("MESSAGE_DELETE", "delete", lambda event: event["id"] == message_id)
+
+    def _interactions(self):
+        """Commands, components and modals, if the client reports that it has them."""
+        (start,) = self._client.all("start")
+        if not start.get("interactions"):
+            return
+        demo = self._node.demo
+        with Invoker(self._node.port, demo["user_token"], self._patience) as invoker:
+            invoker.wait_guild(self._guild_id)
+            place = (self._guild_id, self._channel_id, self._own_id)
+            Interactions(self._client, invoker, self._other, *place).run()
 
     def _edit(self, message_id, content):
         self._other.patch(self._path("messages", message_id), {"content": content})

@@ -14,13 +14,24 @@ console.warn = (text) => {
   problem('console.warn', text);
 };
 
-const { Client, Events, GatewayDispatchEvents, GatewayIntentBits, version } = require('discord.js');
+const {
+  ApplicationCommandOptionType: Option,
+  ButtonStyle,
+  Client,
+  ComponentType,
+  Events,
+  GatewayDispatchEvents,
+  GatewayIntentBits,
+  MessageFlags,
+  TextInputStyle,
+  version,
+} = require('discord.js');
 
 const known = new Set(Object.values(GatewayDispatchEvents));
 const intents = Object.values(GatewayIntentBits).filter((bit) => typeof bit === 'number');
 const client = new Client({ intents, rest: { api: settings.api_base } });
 
-emit('start', { library: 'discord.js', version, files: true });
+emit('start', { library: 'discord.js', version, files: true, interactions: true });
 
 client.on(Events.Raw, (packet) => {
   emit('dispatch', { s: packet.s, t: packet.t });
@@ -67,7 +78,74 @@ client.on(Events.Debug, (text) => {
   if (/unable to decompress|timed out|Unhandled|Zombie|Invalid session/i.test(text)) problem('debug', text);
 });
 
+const text = { type: Option.String, name: 'text', description: 'A text', required: true };
+const commands = [
+  {
+    name: 'say',
+    description: 'Answers at once',
+    options: [
+      text,
+      { type: Option.User, name: 'whom', description: 'A member', required: true },
+      { type: Option.Integer, name: 'times', description: 'A number', minValue: 1, maxValue: 3 },
+    ],
+  },
+  { name: 'later', description: 'Answers later', options: [text] },
+  { name: 'hidden', description: 'Answers the caller alone' },
+  {
+    name: 'find',
+    description: 'Completes a word',
+    options: [{ type: Option.String, name: 'word', description: 'A word', required: true, autocomplete: true }],
+  },
+  { name: 'form', description: 'Opens a form' },
+  { name: 'press', description: 'Shows a button' },
+];
+
+const answers = {
+  async say(interaction) {
+    const { options } = interaction;
+    const content = `say: ${options.getString('text')} to ${options.getUser('whom').username}, ${options.getInteger('times')}`;
+    const { resource } = await interaction.reply({ content, withResponse: true });
+    if (resource.message.content !== content) problem('reply', resource.message.content);
+  },
+  async later(interaction) {
+    await interaction.deferReply();
+    const given = interaction.options.getString('text');
+    await interaction.editReply(`later: ${given}`);
+    await interaction.followUp(`and more: ${given}`);
+  },
+  async hidden(interaction) {
+    await interaction.reply({ content: 'hidden', flags: MessageFlags.Ephemeral });
+    await interaction.editReply('hidden, edited');
+  },
+  async find(interaction) {
+    if (!interaction.isAutocomplete()) return interaction.reply(`found: ${interaction.options.getString('word')}`);
+    const typed = interaction.options.getFocused();
+    const choice = (name, number) => ({ name: `${typed} ${name}`, value: `${typed}-${number}` });
+    return interaction.respond([choice('one', 1), choice('two', 2)]);
+  },
+  async form(interaction) {
+    if (interaction.isModalSubmit()) return interaction.reply(`form: ${interaction.fields.getTextInputValue('text')}`);
+    const component = { type: ComponentType.TextInput, customId: 'text', style: TextInputStyle.Short };
+    const components = [{ type: ComponentType.Label, label: 'A text', component }];
+    return interaction.showModal({ customId: 'form', title: 'A form', components });
+  },
+  async press(interaction) {
+    if (interaction.isButton()) return interaction.update({ content: `pressed by ${interaction.user.username}`, components: [] });
+    const button = { type: ComponentType.Button, customId: 'press', label: 'Press', style: ButtonStyle.Primary };
+    return interaction.reply({ content: 'press', components: [{ type: ComponentType.ActionRow, components: [button] }] });
+  },
+};
+
+client.on(Events.InteractionCreate, (interaction) => {
+  const name = interaction.commandName ?? interaction.customId;
+  answers[name](interaction).catch((error) => problem(`interaction ${name}`, error));
+});
+
 listen({
+  async register() {
+    const registered = await client.application.commands.set(commands);
+    emit('registered', { count: registered.size });
+  },
   async send({ channel_id, content }) {
     const message = await client.channels.cache.get(channel_id).send(content);
     emit('sent', { id: message.id });

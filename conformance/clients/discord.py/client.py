@@ -24,6 +24,7 @@ if COMPRESSION != "zstd-stream":
 
 import discord  # noqa: E402
 import yarl  # noqa: E402
+from discord import app_commands, ui  # noqa: E402
 from discord.gateway import DiscordWebSocket  # noqa: E402
 
 
@@ -87,6 +88,68 @@ class Watch(logging.Handler):
             sys.stderr.write(f"{record.levelname} {record.name}: {text[:400]}\n")
 
 
+class Form(ui.Modal, title="A form"):
+    """A modal with one text."""
+
+    text = ui.Label(text="A text", component=ui.TextInput(custom_id="text"))
+
+    async def on_submit(self, interaction):
+        await interaction.response.send_message(f"form: {self.text.component.value}")
+
+    async def on_error(self, interaction, error):
+        problem("modal", repr(error))
+
+
+class Press(ui.View):
+    """A button that changes its message."""
+
+    @ui.button(label="Press", custom_id="press", style=discord.ButtonStyle.primary)
+    async def press(self, interaction, _button):
+        self.stop()
+        await interaction.response.edit_message(content=f"pressed by {interaction.user.name}", view=None)
+
+    async def on_error(self, interaction, error, _item):
+        problem("view", repr(error))
+
+
+def add_commands(tree):
+    """The commands that the scenario uses."""
+
+    @tree.command(description="Answers at once")
+    async def say(
+        interaction: discord.Interaction, text: str, whom: discord.User, times: app_commands.Range[int, 1, 3] = 1
+    ):
+        await interaction.response.send_message(f"say: {text} to {whom.name}, {times}")
+
+    @tree.command(description="Answers later")
+    async def later(interaction: discord.Interaction, text: str):
+        await interaction.response.defer()
+        await interaction.edit_original_response(content=f"later: {text}")
+        await interaction.followup.send(f"and more: {text}")
+
+    @tree.command(description="Answers the caller alone")
+    async def hidden(interaction: discord.Interaction):
+        await interaction.response.send_message("hidden", ephemeral=True)
+        await interaction.edit_original_response(content="hidden, edited")
+
+    @tree.command(description="Completes a word")
+    async def find(interaction: discord.Interaction, word: str):
+        await interaction.response.send_message(f"found: {word}")
+
+    @find.autocomplete("word")
+    async def complete(_interaction, current: str):
+        numbers = {"one": 1, "two": 2}
+        return [app_commands.Choice(name=f"{current} {name}", value=f"{current}-{n}") for name, n in numbers.items()]
+
+    @tree.command(description="Opens a form")
+    async def form(interaction: discord.Interaction):
+        await interaction.response.send_modal(Form(custom_id="form"))
+
+    @tree.command(description="Shows a button")
+    async def press(interaction: discord.Interaction):
+        await interaction.response.send_message("press", view=Press())
+
+
 class Client(Reports, discord.AutoShardedClient):
     """Reports what it sees."""
 
@@ -94,12 +157,17 @@ class Client(Reports, discord.AutoShardedClient):
         # Members are requested by command, not at start.
         super().__init__(intents=discord.Intents.all(), chunk_guilds_at_startup=False, enable_debug_events=True)
         self.reading = None
+        self.tree = app_commands.CommandTree(self)
+        add_commands(self.tree)
 
     async def setup_hook(self):
         # Kept, for the loop itself holds tasks only weakly.
         self.reading = asyncio.create_task(self.read_commands())
 
     async def run_command(self, cmd, name=None, size=0, **rest):
+        if cmd == "register":
+            emit("registered", count=len(await self.tree.sync()))
+            return
         if cmd != "file":
             await super().run_command(cmd, **rest)
             return
@@ -125,7 +193,7 @@ async def main():
     discord.http.Route.BASE = SETTINGS["api_base"] + "/v10"
     # The library fetches the URL at the start; after a session has ended it connects to this one.
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(SETTINGS["gateway_url"])
-    emit("start", library="discord.py", version=discord.__version__, files=True)
+    emit("start", library="discord.py", version=discord.__version__, files=True, interactions=True)
     async with Client() as client:
         await client.start(SETTINGS["bot_token"])
 

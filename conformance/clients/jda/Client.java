@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.logging.Handler;
@@ -15,10 +16,19 @@ import java.util.logging.SimpleFormatter;
 import net.dv8tion.jda.api.GatewayEncoding;
 import net.dv8tion.jda.api.JDA;
 import net.dv8tion.jda.api.JDAInfo;
+import net.dv8tion.jda.api.components.actionrow.ActionRow;
+import net.dv8tion.jda.api.components.buttons.Button;
+import net.dv8tion.jda.api.components.label.Label;
+import net.dv8tion.jda.api.components.textinput.TextInput;
+import net.dv8tion.jda.api.components.textinput.TextInputStyle;
 import net.dv8tion.jda.api.entities.Guild;
 import net.dv8tion.jda.api.entities.Message;
 import net.dv8tion.jda.api.events.ExceptionEvent;
 import net.dv8tion.jda.api.events.RawGatewayEvent;
+import net.dv8tion.jda.api.events.interaction.ModalInteractionEvent;
+import net.dv8tion.jda.api.events.interaction.command.CommandAutoCompleteInteractionEvent;
+import net.dv8tion.jda.api.events.interaction.command.SlashCommandInteractionEvent;
+import net.dv8tion.jda.api.events.interaction.component.ButtonInteractionEvent;
 import net.dv8tion.jda.api.events.message.MessageDeleteEvent;
 import net.dv8tion.jda.api.events.message.MessageReceivedEvent;
 import net.dv8tion.jda.api.events.message.MessageUpdateEvent;
@@ -28,6 +38,11 @@ import net.dv8tion.jda.api.events.session.SessionResumeEvent;
 import net.dv8tion.jda.api.events.session.ShutdownEvent;
 import net.dv8tion.jda.api.events.user.UserTypingEvent;
 import net.dv8tion.jda.api.hooks.ListenerAdapter;
+import net.dv8tion.jda.api.interactions.commands.Command;
+import net.dv8tion.jda.api.interactions.commands.OptionType;
+import net.dv8tion.jda.api.interactions.commands.build.Commands;
+import net.dv8tion.jda.api.interactions.commands.build.OptionData;
+import net.dv8tion.jda.api.modals.Modal;
 import net.dv8tion.jda.api.requests.GatewayIntent;
 import net.dv8tion.jda.api.requests.RestConfig;
 import net.dv8tion.jda.api.sharding.DefaultShardManagerBuilder;
@@ -155,6 +170,66 @@ public final class Client extends ListenerAdapter {
         emit("typing", Map.of("channel_id", event.getChannel().getId(), "user_id", event.getUser().getId()));
     }
 
+    /** Registers the commands that the scenario uses. */
+    private static void register(JDA jda) {
+        OptionData text = new OptionData(OptionType.STRING, "text", "A text", true);
+        var times = new OptionData(OptionType.INTEGER, "times", "A number").setRequiredRange(1, 3);
+        var registered = jda.updateCommands()
+                .addCommands(
+                        Commands.slash("say", "Answers at once")
+                                .addOptions(text, new OptionData(OptionType.USER, "whom", "A member", true), times),
+                        Commands.slash("later", "Answers later").addOptions(text),
+                        Commands.slash("hidden", "Answers the caller alone"),
+                        Commands.slash("find", "Completes a word").addOption(OptionType.STRING, "word", "A word", true, true),
+                        Commands.slash("form", "Opens a form"),
+                        Commands.slash("press", "Shows a button"))
+                .complete();
+        emit("registered", Map.of("count", registered.size()));
+    }
+
+    @Override
+    public void onSlashCommandInteraction(SlashCommandInteractionEvent event) {
+        switch (event.getName()) {
+            case "say" -> event.reply("say: %s to %s, %d".formatted(
+                            event.getOption("text").getAsString(),
+                            event.getOption("whom").getAsUser().getName(),
+                            event.getOption("times").getAsInt()))
+                    .complete();
+            case "later" -> {
+                var hook = event.deferReply().complete();
+                String text = event.getOption("text").getAsString();
+                hook.editOriginal("later: " + text).complete();
+                hook.sendMessage("and more: " + text).complete();
+            }
+            case "hidden" -> event.reply("hidden").setEphemeral(true).complete().editOriginal("hidden, edited").complete();
+            case "find" -> event.reply("found: " + event.getOption("word").getAsString()).complete();
+            case "form" -> {
+                var text = TextInput.of("text", TextInputStyle.SHORT);
+                event.replyModal(Modal.create("form", "A form").addComponents(Label.of("A text", text)).build()).complete();
+            }
+            case "press" -> event.reply("press").addComponents(ActionRow.of(Button.primary("press", "Press"))).complete();
+            default -> problem("command", event.getName());
+        }
+    }
+
+    @Override
+    public void onCommandAutoCompleteInteraction(CommandAutoCompleteInteractionEvent event) {
+        String typed = event.getFocusedOption().getValue();
+        event.replyChoices(
+                        new Command.Choice(typed + " one", typed + "-1"), new Command.Choice(typed + " two", typed + "-2"))
+                .complete();
+    }
+
+    @Override
+    public void onModalInteraction(ModalInteractionEvent event) {
+        event.reply("form: " + event.getValue("text").getAsString()).complete();
+    }
+
+    @Override
+    public void onButtonInteraction(ButtonInteractionEvent event) {
+        event.editMessage("pressed by " + event.getUser().getName()).setComponents(List.of()).complete();
+    }
+
     @Override
     public void onException(ExceptionEvent event) {
         problem("exception", String.valueOf(event.getCause()));
@@ -177,6 +252,7 @@ public final class Client extends ListenerAdapter {
                 guild.loadMembers().onSuccess(members -> emit("members", Map.of("count", members.size())))
                         .onError(error -> problem("members", String.valueOf(error)));
             }
+            case "register" -> register(jda);
             default -> throw new IllegalArgumentException("unknown command");
         }
     }
@@ -192,7 +268,7 @@ public final class Client extends ListenerAdapter {
         Logger library = Logger.getLogger("net.dv8tion.jda");
         library.setLevel(Level.FINE);
 
-        emit("start", Map.of("library", "JDA", "version", JDAInfo.VERSION));
+        emit("start", Map.of("library", "JDA", "version", JDAInfo.VERSION, "interactions", true));
         Client client = new Client();
         boolean compressed = settings.getString("compression").equals("zlib-stream");
         var shards = DefaultShardManagerBuilder
