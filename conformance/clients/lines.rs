@@ -28,6 +28,7 @@ impl Settings {
 pub enum Command {
     Send { channel_id: u64, content: String },
     Members { guild_id: u64 },
+    Register,
     Quit,
 }
 
@@ -38,6 +39,7 @@ impl Command {
         Ok(match text("cmd")? {
             "send" => Self::Send { channel_id: text("channel_id")?.parse()?, content: text("content")?.to_owned() },
             "members" => Self::Members { guild_id: text("guild_id")?.parse()? },
+            "register" => Self::Register,
             "quit" => Self::Quit,
             other => return Err(format!("unknown command {other}").into()),
         })

@@ -176,8 +176,8 @@ class Rust(Toolchain):
         return output("cargo", "--version")
 
     def inputs(self):
-        own = [self.source / name for name in ("Cargo.toml", "Cargo.lock", "src/main.rs")]
-        return [*own, CLIENTS / "lines.rs"]
+        own = [self.source / name for name in ("Cargo.toml", "Cargo.lock")]
+        return [*own, *sorted((self.source / "src").glob("*.rs")), CLIENTS / "lines.rs"]
 
     def install(self):
         target = CACHE / "target"

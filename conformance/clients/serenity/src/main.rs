@@ -4,6 +4,7 @@
 //! It keeps sequence numbers to itself, but warns of gaps.
 #![forbid(unsafe_code)]
 
+mod interactions;
 #[path = "../../lines.rs"]
 mod lines;
 
@@ -50,7 +51,8 @@ struct State {
     members_seen: HashSet<UserId>,
 }
 
-/// The library starts a task for each event. They run in order: there is one thread, and none of them waits.
+/// The library starts a task for each event. They run in order: there is one thread, and none of them waits but those
+/// of interactions.
 #[derive(Clone, Default)]
 struct Reports {
     state: Arc<Mutex<State>>,
@@ -61,8 +63,11 @@ struct Reports {
 #[async_trait]
 impl RawEventHandler for Reports {
     async fn raw_event(&self, context: Context, event: Event) {
-        _ = self.context.set(context);
         emit(&json!({"ev": "dispatch", "s": null, "t": event.name()}));
+        if let Event::InteractionCreate(event) = event {
+            return interactions::answer(&context, event.interaction).await;
+        }
+        _ = self.context.set(context);
         self.state.lock().expect("no other holder panicked").handle(event);
     }
 }
@@ -146,6 +151,7 @@ async fn run_command(context: &Context, line: &str) -> Result<bool, Failure> {
         Command::Members { guild_id } => {
             context.shard.chunk_guild(GuildId::new(guild_id), None, false, ChunkGuildFilter::None, None);
         }
+        Command::Register => interactions::register(&context.http).await?,
         Command::Quit => return Ok(true),
     }
     Ok(false)
@@ -157,7 +163,7 @@ async fn main() -> Result<(), Failure> {
     log::set_boxed_logger(Box::new(Watch))?;
     log::set_max_level(log::LevelFilter::Info);
 
-    emit(&json!({"ev": "start", "library": "serenity", "version": "0.12.5"}));
+    emit(&json!({"ev": "start", "library": "serenity", "version": "0.12.5", "interactions": true}));
     // The library's own path `/api/v10` is fixed; only the host is ours to choose, and only without its rate limiter.
     let host = settings.get("api_base")?.trim_end_matches("/api");
     let http = HttpBuilder::new(settings.get("bot_token")?).proxy(host).ratelimiter_disabled(true).build();

@@ -5,6 +5,7 @@
 //! Its parsers are strict, so every dispatch is parsed in full and each failure is a problem.
 #![forbid(unsafe_code)]
 
+mod interactions;
 #[path = "../../lines.rs"]
 mod lines;
 
@@ -16,6 +17,7 @@ use std::io::BufRead as _;
 use tokio::sync::mpsc;
 use twilight_gateway::{CloseFrame, ConfigBuilder, EventTypeFlags, Intents, Message, Shard, ShardId, parse};
 use twilight_http::Client;
+use twilight_model::application::interaction::Interaction;
 use twilight_model::channel::message::EmojiReactionType;
 use twilight_model::gateway::event::{DispatchEvent, GatewayEvent};
 use twilight_model::gateway::payload::incoming::GuildCreate;
@@ -40,6 +42,8 @@ struct State {
     own_id: Option<Id<UserMarker>>,
     guilds_awaited: usize,
     members_seen: usize,
+    /// To be answered.
+    interactions: Vec<Interaction>,
 }
 
 impl State {
@@ -102,6 +106,7 @@ impl State {
                     "emoji": emoji,
                 }));
             }
+            DispatchEvent::InteractionCreate(interaction) => self.interactions.push(interaction.0),
             DispatchEvent::TypingStart(typing) => emit(&json!({
                 "ev": "typing",
                 "channel_id": typing.channel_id.to_string(),
@@ -143,6 +148,11 @@ async fn send(client: &Client, channel_id: Id<ChannelMarker>, content: &str) -> 
     Ok(())
 }
 
+async fn register(client: &Client) -> Result<(), Failure> {
+    let application = client.current_user_application().await?.model().await?;
+    interactions::register(client, application.id).await
+}
+
 /// Hands the runner's lines to the main task; ends with the input.
 fn read_commands(commands: &mpsc::Sender<Command>) {
     for line in std::io::stdin().lock().lines() {
@@ -164,7 +174,7 @@ async fn main() -> Result<(), Failure> {
     // The library's own path `/api/v10` is fixed; only the host is ours to choose.
     let host = settings.get("api_base")?.trim_start_matches("http://").trim_end_matches("/api").to_owned();
 
-    emit(&json!({"ev": "start", "library": "twilight", "version": "0.18.0"}));
+    emit(&json!({"ev": "start", "library": "twilight", "version": "0.18.0", "interactions": true}));
     let client = Client::builder().token(token.clone()).proxy(host, true).build();
     let gateway = client.gateway().authed().await?.model().await?;
     let config = ConfigBuilder::new(token, Intents::all()).proxy_url(gateway.url).build();
@@ -179,7 +189,14 @@ async fn main() -> Result<(), Failure> {
     loop {
         tokio::select! {
             item = shard.next() => match item {
-                Some(Ok(Message::Text(text))) => handle_text(&mut state, text),
+                Some(Ok(Message::Text(text))) => {
+                    handle_text(&mut state, text);
+                    for interaction in state.interactions.drain(..) {
+                        if let Err(error) = interactions::answer(&client, interaction).await {
+                            problem("interaction", &chain(&*error));
+                        }
+                    }
+                }
                 // The server's answer to our close: the shard must not come back after it.
                 Some(Ok(Message::Close(_))) if quitting => break,
                 Some(Ok(Message::Close(frame))) => {
@@ -196,6 +213,11 @@ async fn main() -> Result<(), Failure> {
                 }
                 Command::Members { guild_id } => {
                     shard.command(&RequestGuildMembers::builder(Id::new(guild_id)).query("", None));
+                }
+                Command::Register => {
+                    if let Err(error) = register(&client).await {
+                        problem("command register", &chain(&*error));
+                    }
                 }
                 Command::Quit => {
                     quitting = true;
