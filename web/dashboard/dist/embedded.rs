@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DwfTRh1n.js",
+        name: "assets/index-Bk0bYckq.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "5d859a783e16cb2f",
-        plain: include_bytes!("assets/index-DwfTRh1n.js"),
-        gzip: include_bytes!("assets/index-DwfTRh1n.js.gz"),
-        brotli: include_bytes!("assets/index-DwfTRh1n.js.br"),
+        tag: "3cda9c1426722b53",
+        plain: include_bytes!("assets/index-Bk0bYckq.js"),
+        gzip: include_bytes!("assets/index-Bk0bYckq.js.gz"),
+        brotli: include_bytes!("assets/index-Bk0bYckq.js.br"),
     },
     Asset {
         name: "assets/style-C8Gwirxw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "71467855e2b7a1dc",
+        tag: "700c7e18886efbde",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask } from "./api.ts";
-import { duration, join } from "./format.ts";
+import { ago } from "./format.ts";
 import { parse, type Feed } from "./series.ts";
 
 /** Series that `useGrowth` needs. */
@@ -91,5 +91,5 @@ export function useGrowth(feed: Feed): { types: Map<string, Growth>; ago: string
     if (sum.count >= COUNT_MIN && sum.countBefore >= COUNT_MIN) types.set(name, { name, before: sum.before / sum.count, now: sum.bytes / sum.count, share: sum.bytes });
   }
   for (const type of types.values()) type.share /= all;
-  return { types, ago: `${join(duration(Math.round(end - value.at)))} ago` };
+  return { types, ago: ago(value.at * 1_000, end * 1_000) };
 }

@@ -5,7 +5,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 import { accountId, guildId, KEY, Stub } from "./stub.js";
-import { closeBrowser, overflow, until, violations, visit } from "./support.js";
+import { closeBrowser, overflow, show, until, violations, visit } from "./support.js";
 
 const source = async (name) => (await runnerImport(fileURLToPath(new URL(`../src/${name}`, import.meta.url)), { configFile: false })).module;
 const { bytes, cores, duration, join, number, onScale, percent, perSecond, shareOf } = await source("format.ts");
@@ -57,9 +57,7 @@ test("a quiet node: one calm sentence, no share, no empty boxes", async (t) => {
     assert.doesNotMatch(await page.locator("main").innerText(), /for each connection/);
     await page.getByText("No client is connected.").waitFor();
     for (const path of ["overview", "bandwidth", "compression"]) {
-      await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
-      await page.locator(".answer, .findings").first().waitFor();
-      await until(`${path} to load`, async () => (await page.locator(".skeleton").count()) === 0);
+      await show(page, path);
       assert.doesNotMatch(await page.locator("main").innerText(), /[-−]\d[\d.]* %|NaN|Infinity/, path);
       assert.deepEqual([await violations(page), await overflow(page)], [[], 0], path);
       if (path === "bandwidth") {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { Node } from "./node.js";
-import { closeBrowser, overflow, until, violations, visit } from "./support.js";
+import { closeBrowser, overflow, show, until, violations, visit } from "./support.js";
 
 const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "lab", "experiments", "operations"];
 let node;
@@ -68,9 +68,7 @@ test("every page shows this node: no fault, no complaint, no violation, no overf
   for (const options of [{ colorScheme: "light" }, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true }]) {
     const page = await open(options);
     for (const path of PAGES) {
-      await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
-      await page.locator(".answer, .findings").first().waitFor();
-      await until(`${path} to load`, async () => (await page.locator(".skeleton").count()) === 0);
+      await show(page, path);
       assert.equal(await page.locator(".fault").count(), 0, path);
       assert.equal(await overflow(page), 0, path);
       assert.deepEqual(await violations(page), [], path);

@@ -46,7 +46,6 @@ export class Stub {
   constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys", "lab"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [], moves = { leaving: [], ended: [], missing: [] }, kinds = KINDS, quiet = false, sentUntilAgoS = 0, zlib = 1.2 } = {}) {
     Object.assign(this, { kinds, quiet, zlib, sentUntilAgoS, ghosts, grown, nodes, moves, nodesAsked: [], labsAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], plans: [], dark: undefined, recording: undefined, experiments: [], harm: false, samples: 1_200, isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
-    this.sentUntil = sentUntilAgoS > 0 ? Date.now() / 1_000 - sentUntilAgoS : Infinity;
   }
 
   static async start(options) {
@@ -54,6 +53,14 @@ export class Stub {
     stub.server = createServer((request, response) => stub.answer(request, response)).listen(0, "127.0.0.1");
     await once(stub.server, "listening");
     stub.origin = `http://127.0.0.1:${stub.server.address().port}`;
+    return stub;
+  }
+
+  /** With a dark launch and an experiment, so that every page has figures. */
+  static async busy(options) {
+    const stub = await Stub.start(options);
+    stub.launch();
+    stub.experiment({ name: "zstd-3", layer: "default", permille: 100, arms: [{ name: "control", weight: 1 }, { name: "level-3", weight: 1, arm: "zstd:level=3" }, { name: "shared", weight: 1, policy: "shared-match" }], audience: { platforms: ["web"], bots: false, guild_id: null }, alpha: 0.05, tolerance_percent: 5, samples_min: 200, reconnect_on_rollback: true });
     return stub;
   }
 
@@ -70,7 +77,7 @@ export class Stub {
 
   series(seconds) {
     const all = this.all(seconds);
-    const sends = !this.quiet && seconds <= this.sentUntil;
+    const sends = !this.quiet && seconds <= Date.now() / 1_000 - this.sentUntilAgoS;
     if (sends) return all;
     // The rest of a mean that fades out, as a node has it: no longer anything, and not quite nothing.
     const rest = (name, value) => (/^sent_(bytes|body_bytes|frame)/.test(name) ? 1e-9 * Math.sin(seconds * 7 + name.length) : value);
@@ -261,7 +268,8 @@ export class Stub {
     const isWanted = ([name]) => !wanted || wanted.some((prefix) => name.startsWith(prefix));
     if (path === "v1/node") return json({ version: "0.0.0", started_at: new Date(this.began).toISOString(), now: new Date(now).toISOString(), ready: true, unready: null, scopes: this.scopes, key_name: "stub" });
     if (path === "v1/cluster") return json({ nodes: this.nodes, clustered: this.nodes.length > 0, serving: true, guilds: 0, requests_elsewhere: 0 });
-    if (path === "v1/cluster/moves") return json(this.moves);
+    // How long ago a move ended stays what the test says, however slow the machine is.
+    if (path === "v1/cluster/moves") return json({ ...this.moves, ended: this.moves.ended.map(({ ended_ago_ms, ...move }) => ({ ...move, ended_at_ms: now - ended_ago_ms })) });
     if (path === "v1/node/history") {
       const window = Number(searchParams.get("window_s"));
       const step = window > 600 ? 10 : 1;
