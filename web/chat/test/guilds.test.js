@@ -68,8 +68,8 @@ test("the guild is opened: the channel is marked, read, and the marks go", async
   await message(page, "one more, elsewhere").waitFor();
   await until("all marks to go", async () => (await page.locator(".channel.unread").count()) === 0);
   await page.locator(`.rail-item[title="The Lantern Society"]`).click();
-  await page.locator("#composer").waitFor();
-  assert.equal(await tile().locator(".pip").count(), 0);
+  await page.locator(`.rail-item.current[title="The Lantern Society"]`).waitFor();
+  await until("no mark on the guild", async () => (await tile().locator(".pip").count()) === 0);
 });
 
 test("marks survive a reload, and so does what was read", async () => {
