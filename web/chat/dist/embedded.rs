@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-D-ItPvjs.js",
+        name: "assets/index-PG_KS02l.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "51d2eee68372c1da",
-        plain: include_bytes!("assets/index-D-ItPvjs.js"),
-        gzip: include_bytes!("assets/index-D-ItPvjs.js.gz"),
-        brotli: include_bytes!("assets/index-D-ItPvjs.js.br"),
+        tag: "d1451cf0be1907cb",
+        plain: include_bytes!("assets/index-PG_KS02l.js"),
+        gzip: include_bytes!("assets/index-PG_KS02l.js.gz"),
+        brotli: include_bytes!("assets/index-PG_KS02l.js.br"),
     },
     Asset {
         name: "assets/style-BvgfObyw.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "b7d761a4efd08c1e",
+        tag: "4e633f53134186b6",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

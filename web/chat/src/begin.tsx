@@ -161,14 +161,16 @@ function Invite({ channel }: { channel: Channel }): VNode {
 }
 
 /** What one may do with the guild on the screen; nothing if there is nothing. */
-export function GuildMenu({ guild }: { guild: world.Guild }): VNode | null {
+export function GuildMenu({ guild }: { guild: world.Guild }): VNode {
   const granted = world.permissionsOfGuild(guild);
   const current = world.channelOf(world.channelId.value), channel = current?.guild_id === guild.id ? current : world.openable(guild)[0];
   const mayInvite = channel && (world.permissionsOf(channel) & perms.CREATE_INVITES) !== 0n, mayManage = (granted & perms.MANAGE_CHANNELS) !== 0n;
-  if (!mayInvite && !mayManage) return null;
+  const isMuted = world.settingsOf(guild)?.muted === true;
   const open = (anchor: HTMLElement): void => openLayer({
     key: `guild:${guild.id}`, anchor, label: `Actions on ${guild.name}`, content: () => (
       <div class="menu" role="menu">
+        <button type="button" role="menuitem" onClick={() => { closeLayer(); world.markGuildRead(guild); }}><Icon name="check" />Mark everything as read</button>
+        <button type="button" role="menuitem" onClick={() => { closeLayer(); world.muteGuild(guild, !isMuted).catch(world.complain); }}><Icon name={isMuted ? "bell" : "muted"} />{isMuted ? "Unmute community" : "Mute community"}</button>
         {mayInvite && <button type="button" role="menuitem" onClick={() => { closeLayer(); openLayer({ key: "invite", anchor, label: "Invite people", content: () => <Invite channel={channel} /> }); }}><Icon name="people" />Invite people</button>}
         {mayManage && <button type="button" role="menuitem" onClick={() => { closeLayer(); openLayer({ key: "new-channel", anchor, label: "Create a channel", content: () => <div class="begin"><OneField label="Name of the channel" action="Create channel" isFirst act={(name) => createChannel(guild, name)} /></div> }); }}><Icon name="plus" />Create a channel</button>}
       </div>

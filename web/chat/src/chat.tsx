@@ -341,6 +341,8 @@ export function Messages({ id }: { id: string }): VNode {
     if (row && kept) there.scrollTop += row.getBoundingClientRect().top - kept.top;
     remember();
   }, [items, id]);
+  // What came while another channel was on the screen is read now. Before the first frame, the line above it would be missing.
+  useEffect(() => { if (history.isLoaded && !history.hasNewer && world.atBottom.value && !document.hidden) world.markRead(id); }, [id]);
   useLayoutEffect(() => {
     const there = box.current;
     if (!there) return;

@@ -31,7 +31,7 @@ export function Login({ settings, error, onToken }: { settings: Settings | null;
     <main class="login">
       <div class="card">
         <h1>Guildhall</h1>
-        <p class="lead">{settings?.visitors ? "A community to look at, and to talk to. Everybody else here is simulated; other visitors are real." : "Chat with this node’s communities."}</p>
+        <p class="lead">{settings?.visitors ? "A community to look at, and to talk to. Its members are simulated; its visitors are people, like you." : "Chat with this node’s communities."}</p>
         {settings?.visitors && <button type="button" class="primary large" disabled={isBusy} onClick={() => void visit()}>{isBusy ? "Making your account…" : "Join as a visitor"}</button>}
         {settings?.sign_on_url && <a class={settings.visitors ? "large sign-on" : "large sign-on primary"} href={signOnLink(settings.sign_on_url)}>Log in at {new URL(settings.sign_on_url, location.origin).host}</a>}
         <div role="alert">{shown && <p class="fault">{shown}</p>}</div>

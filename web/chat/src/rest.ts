@@ -15,14 +15,15 @@ export function authorize(value: string, unauthorized: () => void): void {
   onUnauthorized = unauthorized;
 }
 
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+/** With `keepalive` the request outlives the page. */
+export async function call<T>(method: string, path: string, body?: unknown, keepalive = false): Promise<T> {
   for (let tries = 1; ; tries++) {
     const headers: Record<string, string> = { authorization: token };
     if (body !== undefined && !(body instanceof FormData)) headers["content-type"] = "application/json";
     let response: Response;
     try {
       const sent = body === undefined ? null : body instanceof FormData ? body : JSON.stringify(body);
-      response = await fetch(`/api/v10${path}`, { method, headers, body: sent });
+      response = await fetch(`/api/v10${path}`, { method, headers, body: sent, keepalive });
     } catch {
       throw new RestError(0, 0, "The node cannot be reached. Try again when the connection is back.");
     }

@@ -46,7 +46,7 @@ function select(channel: Channel): void {
 function ChannelRow({ channel, depth = 0 }: { channel: Channel; depth?: number }): VNode {
   watch("marks", "guilds");
   const isCurrent = world.channelId.value === channel.id;
-  const unread = !isVoice(channel) && world.isUnread(channel) && !isCurrent;
+  const unread = !isVoice(channel) && world.isUnread(channel) && !isCurrent && !world.isMuted(channel);
   const mentions = world.mentionsIn(channel.id);
   const name = world.channelName(channel);
   return (

@@ -32,6 +32,12 @@ export interface Message {
   /** Of this page: not acknowledged by the node yet, or refused; and its files. */
   state?: "sending" | "failed"; error?: string; files?: File[];
 }
+export type ReadState = Pick<sdk.ReadState, "id" | "last_message_id" | "mention_count">;
+export type NotificationSettings = Pick<sdk.NotificationSettings, "guild_id" | "muted" | "mute_config" | "suppress_everyone" | "suppress_roles"> & {
+  channel_overrides: Pick<sdk.ChannelOverride, "channel_id" | "muted" | "mute_config">[];
+};
+/** Start of the ids' clock. */
+export const EPOCH_MS = 1_420_070_400_000;
 export const TEXT = 0, DM = 1, VOICE = 2, GROUP = 3, CATEGORY = 4, ANNOUNCEMENT = 5, STAGE = 13;
 export const isThread = (channel: Channel): boolean => channel.type >= 10 && channel.type <= 12;
 export const isVoice = (channel: Channel): boolean => channel.type === VOICE || channel.type === STAGE;

@@ -10,13 +10,17 @@ import { note } from "./link.ts";
 import * as perms from "./permissions.ts";
 import { call, RestError } from "./rest.ts";
 import { touch } from "./topics.ts";
-import { type Channel, type Emoji, type Id, type Member, type Message, type Presence, type Role, type User, ANNOUNCEMENT, isDirect, isNewer, isThread, isVoice, TEXT } from "./types.ts";
+import { type Channel, type Emoji, type Id, type Member, type Message, type NotificationSettings, type Presence, type ReadState, type Role, type User, ANNOUNCEMENT, EPOCH_MS, isDirect, isNewer, isThread, isVoice, TEXT } from "./types.ts";
 
 const HISTORIES_MAX = 12;
 export const ITEMS_MAX = 200;
 const PAGE = 50;
 const TYPING_MS = 9000;
 const ASK_MEMBERS_MS = 120;
+/** Between two acknowledgements; the first one goes at once. */
+const ACK_MS = 1000;
+/** As many as the node takes at once. */
+const ACKS_MAX = 100;
 
 export type Guild = GuildState;
 
@@ -26,9 +30,13 @@ interface Typist { userId: Id; until: number; name: string | undefined }
 
 const histories = new Map<Id, History>();
 const typing = new Map<Id, Typist[]>();
-/** Own marks: the newest message that was seen, and mentions since. */
+/** How far the account has read, and mentions since: of READY, and of events for all its sessions. */
 const read = new Map<Id, Id>();
 const mentions = new Map<Id, number>();
+/** Notification settings by guild; "": direct messages. */
+const notifications = new Map<Id, NotificationSettings>();
+/** Channels that were read here, up to this message, and not acknowledged yet. */
+const unsent = new Map<Id, Id>();
 
 export const me = signal<User | null>(null);
 export const guildId = signal<Id | null>(null);
@@ -62,7 +70,7 @@ export function follow(of: Client): void {
 /** Forgets everything of the account that was logged in. */
 export function forget(): void {
   client = null; list = null; leaveGuild = null; open = null; expected = null;
-  histories.clear(); typing.clear(); read.clear(); mentions.clear(); shown.clear(); lastChannel.clear();
+  histories.clear(); typing.clear(); read.clear(); mentions.clear(); notifications.clear(); unsent.clear(); shown.clear(); lastChannel.clear();
   isReady.value = false; me.value = null; guildId.value = null; channelId.value = null;
 }
 
@@ -149,24 +157,90 @@ export const threadsOf = (guild: Guild, parentId: Id): Channel[] =>
 
 // --- Unread marks
 
-const marksKey = (): string => `guildhall.chat.read.${me.value?.id ?? ""}`;
-
-function loadMarks(): void {
-  read.clear(); mentions.clear();
-  try {
-    const kept = JSON.parse(localStorage.getItem(marksKey()) ?? "[]") as [Id, Id][];
-    for (const [channel, message] of kept) read.set(channel, message);
-  } catch { /* Unreadable marks count as none. */ }
+/** What READY has of the account. */
+function takeReady(ready: { read_state?: ReadState[]; user_guild_settings?: NotificationSettings[] }): void {
+  read.clear(); mentions.clear(); notifications.clear(); shown.clear();
+  for (const state of ready.read_state ?? []) {
+    read.set(state.id, state.last_message_id ?? "0");
+    if (state.mention_count) mentions.set(state.id, state.mention_count);
+  }
+  for (const settings of ready.user_guild_settings ?? []) notifications.set(settings.guild_id ?? "", settings);
+  // Acknowledgements that the last session could not send.
+  for (const [id, message] of unsent) if (isNewer(message, read.get(id))) { read.set(id, message); mentions.delete(id); }
+  sendAcks();
+  touch("marks");
 }
 
-let saveTimer: ReturnType<typeof setTimeout> | undefined;
-function saveMarks(): void {
-  saveTimer ??= setTimeout(() => { saveTimer = undefined; localStorage.setItem(marksKey(), JSON.stringify([...read].slice(-500))); }, 400);
+/** A session of the account has read a channel, perhaps this one. */
+function takeAck(ack: { channel_id: Id; message_id: Id; manual?: boolean; mention_count?: number }): void {
+  const { channel_id: id, message_id: message } = ack, known = read.get(id);
+  if (!ack.manual && known && !isNewer(message, known)) return;
+  read.set(id, message);
+  const loaded = histories.get(id), channel = channelOf(id), guild = guildOf(channel);
+  const left = !isNewer(channel?.last_message_id, message) ? 0
+    : loaded?.isLoaded && !loaded.hasNewer ? loaded.items.filter((item) => !item.state && isNewer(item.id, message) && isForMe(item, guild)).length
+    : (ack.mention_count ?? mentionsIn(id));
+  if (left > 0) mentions.set(id, left); else mentions.delete(id);
+  shown.delete(id);
+  mark(id);
+  touch("marks");
 }
 
-export const isUnread = (channel: Channel): boolean => isNewer(channel.last_message_id, read.get(channel.id));
+let ackTimer: ReturnType<typeof setTimeout> | undefined;
+/** Acknowledges what was read here, at most once in ACK_MS; what is read until then is sent together. */
+function sendAcks(isLeaving = false): void {
+  if ((ackTimer && !isLeaving) || unsent.size === 0) return;
+  clearTimeout(ackTimer);
+  ackTimer = setTimeout(() => { ackTimer = undefined; sendAcks(); }, ACK_MS);
+  const sent = [...unsent].slice(0, ACKS_MAX);
+  for (const [id] of sent) unsent.delete(id);
+  const [first] = sent;
+  const request = sent.length === 1 && first ? call("POST", `/channels/${first[0]}/messages/${first[1]}/ack`, { token: null }, true)
+    : call("POST", "/read-states/ack-bulk", { read_states: sent.map(([channel_id, message_id]) => ({ read_state_type: 0, channel_id, message_id })) }, true);
+  request.catch((error: unknown) => {
+    // Without a connection they wait for the next session; a channel that is gone needs none.
+    if (error instanceof RestError && error.status !== 0 && error.status < 500) return;
+    for (const [id, message] of sent) if (isNewer(message, unsent.get(id))) unsent.set(id, message);
+  });
+}
+
+addEventListener("pagehide", () => sendAcks(true));
+
+/** Where an account begins to read a channel in which it has read nothing: when it joined. */
+function beginning(channel: Channel): Id | undefined {
+  const joined = guildOf(channel)?.joinedAt;
+  return joined ? String(BigInt(Date.parse(joined) - EPOCH_MS) << 22n) : undefined;
+}
+
+export const settingsOf = (guild: Guild | undefined): NotificationSettings | undefined => notifications.get(guild?.id ?? "");
+
+/** Whether the account wants no mark of new messages in a channel. */
+export function isMuted(channel: Channel): boolean {
+  const settings = settingsOf(guildOf(channel));
+  const of = settings?.channel_overrides.find((override) => override.channel_id === channel.id || override.channel_id === channel.parent_id);
+  return isStillMuted(settings) || isStillMuted(of);
+}
+const isStillMuted = (of: { muted: boolean; mute_config: { end_time: string | null } | null } | undefined): boolean =>
+  !!of?.muted && (!of.mute_config?.end_time || Date.parse(of.mute_config.end_time) > Date.now());
+
+/** Mutes a guild, or ends that. */
+export async function muteGuild(guild: Guild, muted: boolean): Promise<void> {
+  await call("PATCH", `/users/@me/guilds/${guild.id}/settings`, { muted, mute_config: null });
+}
+
+/** Marks everything in a guild as read. */
+export function markGuildRead(guild: Guild): void {
+  for (const channel of [...guild.channels.values(), ...guild.threads.values()]) {
+    if (!isVoice(channel) && permissionsOf(channel) & perms.VIEW_CHANNEL) markRead(channel.id);
+  }
+}
+
+export const isUnread = (channel: Channel): boolean => isNewer(channel.last_message_id, read.get(channel.id) ?? beginning(channel));
 export const mentionsIn = (id: Id): number => mentions.get(id) ?? 0;
-export const lastRead = (id: Id): Id | undefined => read.get(id);
+export function lastRead(id: Id): Id | undefined {
+  const channel = channelOf(id);
+  return read.get(id) ?? (channel && beginning(channel));
+}
 
 /** Channels whose mark may have changed. */
 const moving = new Set<Id>();
@@ -195,7 +269,7 @@ export function guildMarks(guild: Guild): { unread: boolean; mentions: number } 
   let unread = false, count = 0;
   for (const channel of [...guild.channels.values(), ...guild.threads.values()]) {
     if (isVoice(channel) || !(permissionsOf(channel) & perms.VIEW_CHANNEL)) continue;
-    unread ||= isUnread(channel);
+    unread ||= isUnread(channel) && !isMuted(channel);
     count += mentionsIn(channel.id);
   }
   return { unread, mentions: count };
@@ -206,20 +280,12 @@ export function markRead(id: Id | null): void {
   if (!channel?.last_message_id || (!isUnread(channel) && !mentions.has(channel.id))) return;
   read.set(channel.id, channel.last_message_id);
   if (mentions.delete(channel.id)) touch("marks");
-  saveMarks();
+  unsent.set(channel.id, channel.last_message_id);
+  sendAcks();
   mark(channel.id);
 }
 
-/** A channel that was never opened here counts as read up to what it had at the log-in. */
-function adoptMark(channel: Channel): void {
-  if (channel.last_message_id && !read.has(channel.id)) read.set(channel.id, channel.last_message_id);
-}
-
 // --- Events
-
-function adoptMarks(guild: Guild | undefined): void {
-  if (guild) for (const channel of [...guild.channels.values(), ...guild.threads.values()]) adoptMark(channel);
-}
 
 const TOPICS: { [kind in Change["kind"]]?: string[] } = {
   self: ["guilds", "members"], guild: ["guilds", "marks", "voice", "members"], channel: ["guilds", "marks"], thread: ["guilds", "marks"], direct: ["guilds", "marks"],
@@ -260,8 +326,10 @@ function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
 /** What is not state of the cache. */
 export function handleDispatch(t: string, d: any): void {
   switch (t) {
+    case "READY": return takeReady(d);
+    case "MESSAGE_ACK": return takeAck(d);
+    case "USER_GUILD_SETTINGS_UPDATE": notifications.set(d.guild_id ?? "", d); shown.clear(); return touch("marks");
     case "GUILD_CREATE": {
-      adoptMarks(guilds().get(d.id));
       // The first guild of an account opens.
       if (d.id === expected || (guildId.value === null && guilds().size === 1 && directs().size === 0)) openGuild(d.id);
       return;
@@ -290,16 +358,12 @@ export function handleDispatch(t: string, d: any): void {
 /** A new session. It says nothing of what happened before it: every history is read again when it is shown. */
 function began(): void {
   me.value = client?.cache?.self ?? null;
-  loadMarks();
-  for (const guild of guilds().values()) adoptMarks(guild);
-  for (const direct of directs().values()) adoptMark(direct);
   for (const [id, history] of [...histories]) {
     // Messages that are not sent yet stay.
     const waiting = history.items.filter((item) => item.state);
     histories.delete(id);
     if (waiting.length > 0) historyOf(id).items = waiting;
   }
-  saveMarks();
   isReady.value = true;
   const here = channelOf(channelId.value);
   if (here) { openChannel(here.id); return; }
@@ -353,8 +417,14 @@ function stopTyping(channel: Id, user: Id): void {
 
 function isForMe(message: Message, guild: Guild | undefined): boolean {
   if (!me.value || message.author.id === me.value.id) return false;
-  const roles = guild?.members.get(me.value.id)?.roles ?? [];
-  return message.mention_everyone || message.mentions.some((user) => user.id === me.value?.id) || message.mention_roles.some((role) => roles.includes(role)) || !guild;
+  const roles = guild?.members.get(me.value.id)?.roles ?? [], settings = settingsOf(guild);
+  return (message.mention_everyone && !settings?.suppress_everyone) || message.mentions.some((user) => user.id === me.value?.id)
+    || (!settings?.suppress_roles && message.mention_roles.some((role) => roles.includes(role))) || (!guild && !isMutedDirect(message.channel_id));
+}
+
+function isMutedDirect(id: Id): boolean {
+  const channel = channelOf(id);
+  return !!channel && isMuted(channel);
 }
 
 function messageCreate(message: Message): void {
@@ -378,7 +448,9 @@ function messageCreate(message: Message): void {
     touch(`messages:${message.channel_id}`);
   }
   const isSeen = channelId.value === message.channel_id && atBottom.value && !document.hidden;
-  if (message.author.id === me.value?.id || isSeen) markRead(message.channel_id);
+  // The node knows that an author has read.
+  if (message.author.id === me.value?.id) { read.set(message.channel_id, message.id); if (mentions.delete(message.channel_id)) touch("marks"); mark(message.channel_id); }
+  else if (isSeen) markRead(message.channel_id);
   else if (isForMe(message, guild)) { mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1); touch("marks"); }
 }
 
@@ -592,7 +664,7 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
     there.isOverdue = false;
     return load(id, "newer");
   }
-  if (channelId.value === id && atBottom.value && !there.hasNewer) markRead(id);
+  if (channelId.value === id && atBottom.value && !there.hasNewer && !document.hidden) markRead(id);
 }
 
 let counter = 0;

@@ -75,7 +75,6 @@ test("the guild is opened: the channel is marked, read, and the marks go", async
 test("marks survive a reload, and so does what was read", async () => {
   await second.say(second.channels[2], "before the reload");
   await tile().locator(".pip").waitFor();
-  await new Promise((resume) => setTimeout(resume, 600));
   await page.reload();
   await page.locator("#composer").waitFor();
   await tile().locator(".pip").waitFor();

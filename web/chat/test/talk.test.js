@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closeBrowser, message, Node, open, say, until, visit } from "./support.js";
+import { closeBrowser, message, newPage, Node, open, say, until, visit } from "./support.js";
 
 let node, ana, ben;
 
@@ -136,6 +136,47 @@ test("unread marks come and go, and mentions are counted", async () => {
   await open(ben, "random");
   await ben.locator(".message.for-me", { hasText: "are you there?" }).waitFor();
   await open(ben, "general");
+});
+
+test("two pages of one account agree, and a third one begins where they are", async () => {
+  const token = await ben.evaluate(() => localStorage.getItem("guildhall.chat.token"));
+  const another = async () => {
+    const page = await newPage();
+    await page.goto(`${node.origin}/chat/`);
+    await page.getByLabel(/user token/i).fill(token);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.locator("#composer").waitFor();
+    await open(page, "general");
+    return page;
+  };
+  const second = await another();
+  const { id } = await second.evaluate(() => fetch("/api/v10/users/@me", { headers: { authorization: localStorage.getItem("guildhall.chat.token") } }).then((r) => r.json()));
+  const badge = (page) => page.locator(".channel", { hasText: "random" }).locator(".badge");
+  await node.say(1, `<@${id}> one`);
+  await node.say(1, "@everyone two, by a bot");
+  await node.say(1, `<@${id}> three`);
+  for (const page of [ben, second]) await badge(page).waitFor();
+  const third = await another();
+  await badge(third).waitFor();
+  let counts;
+  await until("the pages to count as the node does", async () => {
+    counts = await Promise.all([ben, second, third].map((page) => badge(page).innerText()));
+    return new Set(counts).size === 1 && counts[0] === "3";
+  }).catch((error) => { throw new Error(`${error.message}: ${counts}`); });
+  await open(ben, "random");
+  for (const page of [second, third]) await until("the badge to go", async () => (await badge(page).count()) === 0);
+  // All of a community at once.
+  await open(ben, "general");
+  await node.say(1, `<@${id}> four`);
+  await node.say(2, "elsewhere");
+  await badge(second).waitFor();
+  await second.getByRole("button", { name: "Actions on this community" }).click();
+  await second.getByRole("menuitem", { name: "Mark everything as read" }).click();
+  for (const page of [ben, third]) await until("all marks to go", async () => (await page.locator(".channel.unread, .channel .badge").count()) === 0);
+  const fourth = await another();
+  await until("a page without marks", async () => (await fourth.locator(".channel.unread, .channel .badge").count()) === 0);
+  assert.deepEqual([second.complaints, third.complaints, fourth.complaints], [[], [], []]);
+  for (const page of [second, third, fourth]) await page.context().close();
 });
 
 test("a typing member shows below the messages", async () => {
