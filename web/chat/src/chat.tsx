@@ -4,7 +4,9 @@ import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useCompletion, write } from "./complete.tsx";
+import { CommandForm } from "./command.tsx";
 import { decode, encode } from "./compose.ts";
+import * as interact from "./interact.ts";
 import { CustomEmoji, isJustEmoji, Markdown, type Names } from "./markdown.tsx";
 import * as perms from "./permissions.ts";
 import { EmojiPicker } from "./picker.tsx";
@@ -12,7 +14,7 @@ import { openProfile } from "./profile.tsx";
 import { Components, Embeds, Files, isBlank, ownFiles, preview, Stickers } from "./rich.tsx";
 import { view } from "./sidebar.tsx";
 import { touch, watch } from "./topics.ts";
-import { type Channel, type Emoji, isDirect, isNewer, isThread, type Message, type User } from "./types.ts";
+import { type Channel, type Emoji, isDirect, isEphemeral, isLoading, isNewer, isThread, type Message, type User } from "./types.ts";
 import { Avatar, closeLayer, day, exactTime, Icon, IconButton, layer, openLayer, readable, time } from "./ui.tsx";
 import * as world from "./world.ts";
 import { bytes } from "./meter.ts";
@@ -25,6 +27,8 @@ const FILES_MAX = 10, FILE_BYTES_MAX = 26_214_400;
 const LANDING_MS = 3000;
 /** Type of a thread's first message: it holds the message at which the thread began. */
 const STARTER = 21;
+/** So long an application may take for an answer that it promised. */
+const ANSWER_MS = 15 * 60_000;
 
 /** What the composer of a channel answers to or changes. */
 const replying = signal<Message | null>(null);
@@ -49,7 +53,7 @@ function namesFor(channel: Channel | undefined, message?: Message): Names {
 
 function systemText(message: Message, name: string): string | null {
   switch (message.type) {
-    case 0: case 19: case 20: case 21: return null;
+    case 0: case 19: case 20: case 21: case 23: return null;
     case 1: return `${name} added somebody to the group.`;
     case 2: return `${name} removed somebody from the group.`;
     case 4: return `${name} changed the name to ${message.content}.`;
@@ -146,10 +150,11 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   const granted = world.permissionsOf(channel);
   const system = said ? systemText(message, name) : "The message at which this thread began was deleted.";
   const isMention = message.mention_everyone || message.mentions.some((user) => user.id === world.me.value?.id);
-  const mayDelete = !isStarter && (isMine || (granted & perms.MANAGE_MESSAGES) !== 0n);
-  const mayPin = !isStarter && (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
-  const mayThread = guild && channel && !isThread(channel) && !message.thread && !guild.threads.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
-  const quoted = message.referenced_message;
+  const isOnlyHere = isEphemeral(message);
+  const mayDelete = !isStarter && !isOnlyHere && (isMine || (granted & perms.MANAGE_MESSAGES) !== 0n);
+  const mayPin = !isStarter && !isOnlyHere && (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
+  const mayThread = !isOnlyHere && guild && channel && !isThread(channel) && !message.thread && !guild.threads.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
+  const quoted = message.referenced_message, invoked = message.interaction_metadata, command = message.interaction?.name ?? invoked?.name;
   const thread = isStarter ? undefined : (message.thread ?? guild?.threads.get(message.id));
   const color = readable(world.colorOf(author.id, guild));
   // Its tools exist while the pointer or the focus is in it: those of all rows would cost more than the messages.
@@ -162,13 +167,15 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
         {mayThread && <button type="button" role="menuitem" onClick={() => { closeLayer(); askThread(message, anchor); }}><Icon name="thread" />Start a thread</button>}
         {mayPin && <button type="button" role="menuitem" onClick={() => { closeLayer(); world.togglePin(message).catch(world.complain); }}><Icon name="pin" />{message.pinned ? "Unpin message" : "Pin message"}</button>}
         <button type="button" role="menuitem" onClick={() => { closeLayer(); void navigator.clipboard?.writeText((said ?? message).content).then(() => world.say("The text is copied.")); }}><Icon name="grip" />Copy text</button>
+        {said && !isOnlyHere && !isStarter && <MessageCommands message={said} />}
+        {isOnlyHere && <button type="button" role="menuitem" onClick={() => { closeLayer(); world.dismiss(message); }}><Icon name="close" />Dismiss message</button>}
         {mayDelete && <button type="button" role="menuitem" class="danger" onClick={() => { closeLayer(); askDelete(message, anchor); }}><Icon name="bin" />Delete message…</button>}
       </div>
     ),
   });
 
   return (
-    <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""} ${isActive ? "active" : ""}`} data-id={message.id} tabIndex={-1}
+    <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""} ${isActive ? "active" : ""} ${isOnlyHere ? "only-here" : ""}`} data-id={message.id} tabIndex={-1}
       onPointerEnter={() => setActive(true)} onFocusIn={() => setActive(true)} onKeyDown={(event) => rowKeys(event, message, { isMine, mayDelete })}
       onPointerLeave={(event) => setActive(keepsTools(event.currentTarget, document.activeElement))}
       onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || keepsTools(event.currentTarget, event.relatedTarget as Element | null))}>
@@ -176,6 +183,9 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
         <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
           <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{preview(quoted, names)}</span></> : <span>The message was deleted.</span>}
         </button>
+      )}
+      {invoked && command && !quoted && (
+        <p class="quoted used"><Icon name="command" /><b style={{ color: readable(world.colorOf(invoked.user.id, guild)) }}>{world.nameOf(invoked.user, guild)}</b> <span>used {invoked.type === 2 && message.type !== 23 ? `/${command}` : command}</span></p>
       )}
       {isFirst && !system
         ? <button type="button" class="face" tabIndex={-1} aria-hidden="true" onClick={(event) => openProfile(author, guild, event.currentTarget)}><Avatar user={author} name={name} /></button>
@@ -186,14 +196,15 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
             {author.bot && <span class="tag">bot</span>}<time dateTime={(said ?? message).timestamp} title={exactTime((said ?? message).timestamp)}>{time((said ?? message).timestamp)}</time>{message.pinned && <span class="quiet pinned"><Icon name="pin" /> pinned</span>}</p>
         )}
         {isEditing ? <EditBox message={message} /> : system ? <p class="system">{system}</p> : said && <Content message={said} names={names} />}
+        {isOnlyHere && <p class="quiet small only-you">Only you can see this · <button type="button" class="link" onClick={() => world.dismiss(message)}>Dismiss</button></p>}
         {said && <Reactions message={said} />}
         {thread && <button type="button" class="thread-chip" onClick={() => world.openChannel(thread.id)}><Icon name="thread" /><b>{thread.name}</b><span class="quiet">{thread.message_count ? `${thread.message_count} ${thread.message_count === 1 ? "message" : "messages"}` : "Thread"}</span></button>}
         {message.state === "failed" && <p class="fault small">Not sent: {message.error} <button type="button" class="link" onClick={() => { world.discard(message); void world.sendMessage(message.channel_id, message.content, message.referenced_message ?? null, message.files ?? []); }}>Send again</button> <button type="button" class="link" onClick={() => world.discard(message)}>Discard</button></p>}
       </div>
       {isActive && !message.state && !isEditing && (
         <div class="tools" role="toolbar" aria-label={`Actions on the message of ${name}`}>
-          {said && <IconButton icon="smile" label="React" onClick={(event) => pickReaction(said, event.currentTarget as HTMLElement)} />}
-          {!isStarter && <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />}
+          {said && !isOnlyHere && <IconButton icon="smile" label="React" onClick={(event) => pickReaction(said, event.currentTarget as HTMLElement)} />}
+          {!isStarter && !isOnlyHere && <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />}
           {isMine && !system && <IconButton icon="edit" label="Edit" onClick={() => (editing.value = message.id)} />}
           <IconButton icon="more" label="More" onClick={(event) => more(event.currentTarget as HTMLElement)} />
         </div>
@@ -204,6 +215,10 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
 
 function Content({ message, names }: { message: Message; names: Names }): VNode {
   const edited = message.edited_timestamp && <span class="edited" title={exactTime(message.edited_timestamp)}>(edited)</span>;
+  if (isLoading(message)) {
+    const isOver = Date.now() - new Date(message.timestamp).getTime() > ANSWER_MS, name = message.author.global_name ?? message.author.username;
+    return isOver ? <p class="quiet">{name} promised an answer, which did not come.</p> : <p class="quiet thinking"><span class="dots" aria-hidden="true"><i /><i /><i /></span>{name} is thinking…</p>;
+  }
   return (
     <>
       {(message.content || edited) && <div class={`content ${isJustEmoji(message.content) ? "just-emoji" : ""}`}><Markdown text={message.content} names={names} />{edited}</div>}
@@ -233,6 +248,13 @@ function Reactions({ message }: { message: Message }): VNode | null {
 function keepsTools(row: HTMLElement, focus: Element | null): boolean {
   const opener = layer.peek()?.anchor;
   return row.contains(focus) || (opener !== undefined && row.contains(opener));
+}
+
+/** Commands of applications on a message, as entries of a menu. */
+function MessageCommands({ message }: { message: Message }): VNode {
+  const [found, setFound] = useState<interact.Offered[]>([]);
+  useEffect(() => { interact.commandsOn(message.channel_id, interact.OF_MESSAGE).then(setFound, () => {}); }, [message.id]);
+  return <>{found.map(({ command, application }) => <button type="button" key={command.id} role="menuitem" onClick={() => { closeLayer(); interact.invokeOn(message.channel_id, command, application, message.id).catch(world.complain); }}><Icon name="command" /><span class="name">{command.name}</span><span class="quiet small">{interact.nameOf(application)}</span></button>)}</>;
 }
 
 function startReply(message: Message): void {
@@ -265,10 +287,10 @@ function rowKeys(event: KeyboardEvent, message: Message, { isMine, mayDelete }: 
   switch (event.key) {
     case "ArrowUp": return step("previousElementSibling");
     case "ArrowDown": return step("nextElementSibling");
-    case "r": if (!isStarter) { event.preventDefault(); startReply(message); } return;
+    case "r": if (!isStarter && !isEphemeral(message)) { event.preventDefault(); startReply(message); } return;
     case "e": if (isMine) { event.preventDefault(); editing.value = message.id; } return;
-    case "+": if (said) { event.preventDefault(); pickReaction(said, row); } return;
-    case "Delete": if (mayDelete) { event.preventDefault(); askDelete(message, row); } return;
+    case "+": if (said && !isEphemeral(message)) { event.preventDefault(); pickReaction(said, row); } return;
+    case "Delete": if (isEphemeral(message)) { event.preventDefault(); world.dismiss(message); } else if (mayDelete) { event.preventDefault(); askDelete(message, row); } return;
     case "Escape": focusComposer();
   }
 }
@@ -423,10 +445,12 @@ function Skeletons(): VNode {
 }
 
 function Typing({ id }: { id: string }): VNode {
-  watch("typing", "members");
+  watch("typing", "members", "interactions");
+  const commands = interact.commandsWaiting(id);
   const guild = world.guildOf(world.channelOf(id));
   const who = world.typists(id).map(({ userId, name }) => { const known = guild?.members.get(userId)?.user ?? world.userOf(userId); return known ? world.nameOf(known, guild) : (name ?? "Somebody"); });
   const text = who.length === 0 ? "" : who.length === 1 ? `${who[0]} is typing…` : who.length === 2 ? `${who[0]} and ${who[1]} are typing…` : "Several people are typing…";
+  if (commands.length > 0) return <p class="typing" role="status"><span class="dots" aria-hidden="true"><i /><i /><i /></span>{commands.join(", ")}: waiting for the answer…</p>;
   return <p class="typing" aria-live="off">{text && <><span class="dots" aria-hidden="true"><i /><i /><i /></span>{text}</>}</p>;
 }
 
@@ -444,7 +468,8 @@ export function Composer({ id }: { id: string }): VNode {
     show(value);
   };
   const [files, setFiles] = useState<File[]>([]);
-  const completion = useCompletion(area, guild, id, setText);
+  const [command, setCommand] = useState<interact.Begun | null>(null);
+  const completion = useCompletion(area, guild, id, setText, (of) => setCommand({ of, rest: "" }));
   const reply = replying.value?.channel_id === id ? replying.value : null;
   const granted = world.permissionsOf(channel);
   const maySend = (granted & perms.SEND_MESSAGES) !== 0n;
@@ -454,6 +479,17 @@ export function Composer({ id }: { id: string }): VNode {
   useLayoutEffect(() => { if (!landing && matchMedia("(min-width: 720px)").matches) area.current?.focus({ preventScroll: true }); }, [id]);
 
   const submit = (): void => {
+    const written = text.trim();
+    // The list of commands may not be there yet. A command is not sent as a text.
+    if (!written.startsWith("/") || files.length > 0) return send();
+    interact.commandOf(id, written.slice(1)).then((found) => {
+      if (area.current?.value.trim() !== written) return;
+      if (!found) return send();
+      setText(""); completion.close();
+      setCommand(found);
+    }, send);
+  };
+  const send = (): void => {
     const content = encode(text.trim(), guild, completion.chosen);
     if (!content && files.length === 0) return;
     const length = [...content].length;
@@ -496,6 +532,7 @@ export function Composer({ id }: { id: string }): VNode {
     }
   };
   if (!maySend || isArchived) return <div class="composer-area"><p class="quiet locked">{isArchived ? "This thread is locked." : "You can read here, and not write."}</p></div>;
+  if (command) return <CommandForm key={command.of.key} channelId={id} command={command.of} rest={command.rest} onClose={() => { setCommand(null); requestAnimationFrame(focusComposer); }} />;
   const placeholder = `Message ${isDirect(channel) ? world.channelName(channel) : isThread(channel) ? `“${world.channelName(channel)}”` : `#${world.channelName(channel)}`}`;
   return (
     <form class="composer-area" onSubmit={(event) => { event.preventDefault(); submit(); }}

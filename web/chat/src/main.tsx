@@ -5,11 +5,13 @@ import { Component, type ComponentChildren, render, type VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ChannelHead, Composer, Messages } from "./chat.tsx";
 import { type Codec, CODECS, Link, linkState, note } from "./link.ts";
+import * as interact from "./interact.ts";
 import { Login, type Settings } from "./login.tsx";
 import { Members, searchFocus } from "./members.tsx";
 import { beginConnection, record, recordPassive } from "./meter.ts";
 import { beginSession } from "./stream.ts";
 import { isMeterOpen, streams, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
+import { Modals } from "./modal.tsx";
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
 import { Channels, Rail, view } from "./sidebar.tsx";
@@ -65,6 +67,7 @@ function connect(value: string): void {
     onRefused: (why) => logOut(why),
   });
   world.follow(link.client);
+  interact.follow(link.client);
   link.open();
 }
 
@@ -176,6 +179,7 @@ function App(): VNode {
           <button type="button" key={name} aria-current={view.value === name ? "page" : undefined} onClick={() => (view.value = name)}><Icon name={icon} />{label}</button>)}
       </nav>
       <Layers />
+      <Modals />
       {!isToastHere && <Toasts />}
     </div>
   );

@@ -1,6 +1,8 @@
 // Profile: an account’s names, roles and activity, in a layer next to the element that was pressed.
 
 import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import * as interact from "./interact.ts";
 import { watch } from "./topics.ts";
 import type { Presence, User } from "./types.ts";
 import { Avatar, closeLayer, openLayer, STATUS } from "./ui.tsx";
@@ -39,6 +41,20 @@ function Profile({ user, guild }: { user: User; guild: world.Guild | undefined }
       {member && <p class="quiet">Member since {new Date(member.joined_at).toLocaleDateString([], { dateStyle: "medium" })}</p>}
       <p class="quiet"><button type="button" class="link mono" title="Copy the id" onClick={() => navigator.clipboard?.writeText(user.id).then(() => world.say("The id is copied.")).catch(world.complain)}>{user.id}</button></p>
       {!isMe && !user.bot && <button type="button" class="primary" onClick={() => { closeLayer(); world.openDirect(user).catch(world.complain); }}>Message</button>}
+      <Commands user={user} />
     </div>
+  );
+}
+
+/** Commands of applications on the account, in the channel on the screen. */
+function Commands({ user }: { user: User }): VNode | null {
+  const channelId = world.channelId.value;
+  const [found, setFound] = useState<interact.Offered[]>([]);
+  useEffect(() => { if (channelId) interact.commandsOn(channelId, interact.OF_USER).then(setFound, () => {}); }, [user.id]);
+  if (!channelId || found.length === 0) return null;
+  return (
+    <ul class="profile-commands" aria-label="Commands">
+      {found.map(({ command, application }) => <li key={command.id}><button type="button" class="plain-button" title={`Of ${interact.nameOf(application)}`} onClick={() => { closeLayer(); interact.invokeOn(channelId, command, application, user.id).catch(world.complain); }}>{command.name}</button></li>)}
+    </ul>
   );
 }

@@ -1,20 +1,22 @@
 // Rich parts of a message: embeds, components and stickers, as elements.
 //
-// Bots choose their form, and the node passes components on unread: a part of another form is left out.
+// Bots choose their form: a part of another form is left out.
 //
 // Limits   PARTS_MAX components of a message, DEPTH_MAX levels; links lead to http and https only; pictures come from this node only, and those
 //          of other hosts are links.
-// Not here interactions: buttons and menus are shown, and do nothing.
+// Not here interactions: `interact.ts`.
 
 import type { ComponentChildren, VNode } from "preact";
 import { useState } from "preact/hooks";
+import { ChooseEntries, ChooseFound, finder, type Item, type Kind } from "./choose.tsx";
+import * as interact from "./interact.ts";
 import { CustomEmoji, Markdown, type Names, plainText, Spoiler } from "./markdown.tsx";
-import type { Attachment, Embed, Message } from "./types.ts";
-import { day, exactTime, Icon, time } from "./ui.tsx";
+import { watch } from "./topics.ts";
+import { type Attachment, type Embed, isLoading, type Message } from "./types.ts";
+import { closeLayer, day, exactTime, Icon, openLayer, time } from "./ui.tsx";
 import { bytes } from "./meter.ts";
 
 const PARTS_MAX = 200, DEPTH_MAX = 6;
-const NOTE = "This page does not run interactions";
 
 type Part = { readonly [key: string]: unknown };
 const isPart = (value: unknown): value is Part => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -116,7 +118,7 @@ function EmbedBox({ embed, message, names }: { embed: Part & Embed; message: Mes
 
 const LINK = 5;
 const PICK: { readonly [type: number]: string } = { 3: "Choose", 5: "Choose a person", 6: "Choose a role", 7: "Choose a person or role", 8: "Choose a channel" };
-const isInteractive = (component: Part): boolean => Number(component["type"]) in PICK || component["type"] === 4 || (component["type"] === 2 && !(component["style"] === LINK && webUrl(component["url"])));
+const KINDS: { readonly [type: number]: Kind } = { 5: "user", 6: "role", 7: "mentionable", 8: "channel" };
 
 /** Components inside of one. */
 function inside(component: Part): Part[] {
@@ -128,13 +130,14 @@ function* all(components: Part[], depth = 0): Generator<Part> {
 }
 
 export function Components({ message, names }: { message: Message; names: Names }): VNode | null {
+  watch("interactions");
   const top = parts(message.components);
   if (top.length === 0) return null;
-  const draw = new Drawing(message, names);
+  const draw = new Drawing(message, names), fault = interact.faultOf(message.id);
   return (
     <div class="components">
       {top.map((component, at) => <Drawn key={at} node={draw.one(component, 0)} />)}
-      {[...all(top)].some(isInteractive) && <p class="quiet small">{NOTE}: buttons and menus do nothing here.</p>}
+      <div role="alert">{fault && <p class="fault small">{fault}</p>}</div>
     </div>
   );
 }
@@ -151,8 +154,7 @@ class Drawing {
     switch (component["type"]) {
       case 1: return <div class="component-row">{some(component["components"])}</div>;
       case 2: return this.#button(component);
-      case 3: case 5: case 6: case 7: case 8: return <Menu component={component} />;
-      case 4: return <input class="component-input" disabled title={NOTE} aria-label={text(component["label"]) || "Text"} placeholder={text(component["placeholder"]) || text(component["label"])} value={text(component["value"])} />;
+      case 3: case 5: case 6: case 7: case 8: return <Menu message={this.message} component={component} />;
       case 9: return (
         <div class="section"><div>{some(component["components"])}</div>{isPart(component["accessory"]) && <div class="accessory">{this.one(component["accessory"], depth + 1)}</div>}</div>
       );
@@ -169,7 +171,6 @@ class Drawing {
         const box = <div class="container" style={{ borderLeftColor: hex(component["accent_color"]) }}>{some(component["components"])}</div>;
         return component["spoiler"] === true ? <Cover>{box}</Cover> : box;
       }
-      case 18: return <div class="labelled"><p>{text(component["label"])}</p>{text(component["description"]) && <p class="quiet small">{text(component["description"])}</p>}{isPart(component["component"]) && this.one(component["component"], depth + 1)}</div>;
       default: return <p class="quiet small">A part that this page does not show (component {text(component["type"]) || "without a type"}).</p>;
     }
   }
@@ -178,7 +179,11 @@ class Drawing {
     const emoji = part(component["emoji"]), label = text(component["label"]);
     const shown = <>{text(emoji["id"]) ? <CustomEmoji id={text(emoji["id"])} name={text(emoji["name"])} /> : text(emoji["name"]) && <span aria-hidden={label ? "true" : undefined}>{text(emoji["name"])}</span>}{label || (!text(emoji["name"]) && "Button")}</>;
     if (component["style"] === LINK && webUrl(component["url"])) return <Link to={component["url"]} className="component-button link-button">{shown}<Icon name="outside" /></Link>;
-    return <button type="button" disabled title={NOTE} class={`component-button style-${Number(component["style"]) || 2}`}>{shown}</button>;
+    const used = interact.usedOf(this.message.id), isWaiting = used !== undefined && used === component["custom_id"];
+    return (
+      <button type="button" class={`component-button style-${Number(component["style"]) || 2} ${isWaiting ? "waiting" : ""}`} disabled={component["disabled"] === true || !isUsable(this.message)} aria-disabled={used !== undefined} aria-busy={isWaiting}
+        onClick={() => { if (used === undefined) interact.use(this.message, component); }}>{shown}</button>
+    );
   }
 
   /** `attachment://NAME` is a file of the message. */
@@ -194,11 +199,29 @@ class Drawing {
   }
 }
 
-function Menu({ component }: { component: Part }): VNode {
-  const options = parts(component["options"]).slice(0, 25);
-  const label = text(component["placeholder"]) || PICK[Number(component["type"])]!;
-  const preset = options.filter((option) => option["default"] === true).map((option) => text(option["label"]));
-  return <select disabled title={options.length > 0 ? `${NOTE}: ${options.map((option) => text(option["label"])).join(", ")}` : NOTE} aria-label={label} class="component-select"><option>{preset.join(", ") || label}</option></select>;
+/** Whether an application listens to the components of a message. */
+const isUsable = (message: Message): boolean => message.author.bot === true && !message.state;
+const limit = (value: unknown): number => (typeof value === "number" ? Math.min(25, value) : 1);
+
+/** A menu. What was chosen stays in it until the application changes the message. */
+function Menu({ message, component }: { message: Message; component: Part }): VNode {
+  const type = Number(component["type"]), kind = KINDS[type];
+  const entries = parts(component["options"]).slice(0, 25).map((option) => ({ value: text(option["value"]), label: text(option["label"]), description: text(option["description"]), emoji: isPart(option["emoji"]) ? option["emoji"] as { id?: string; name?: string } : null, isPreset: option["default"] === true }));
+  const [last, setLast] = useState<{ of: Part; items: Item[] } | null>(null);
+  const chosen = last?.of === component ? last.items : entries.filter(({ isPreset }) => isPreset);
+  const label = text(component["placeholder"]) || PICK[type]!, [min, max] = [limit(component["min_values"]), limit(component["max_values"])];
+  const used = interact.usedOf(message.id);
+  const onDone = (items: Item[]): void => { closeLayer(); setLast({ of: component, items }); interact.use(message, component, items.map(({ value }) => value)); };
+  const open = (anchor: HTMLElement): void => openLayer({
+    key: `menu:${message.id}:${text(component["custom_id"])}`, anchor, label, isBelow: true, content: () => (kind
+      ? <ChooseFound label={label} find={finder(message.channel_id, kind, Array.isArray(component["channel_types"]) ? component["channel_types"] : undefined)} chosen={chosen} min={min} max={max} onDone={onDone} />
+      : <ChooseEntries label={label} entries={entries} chosen={chosen.map(({ value }) => value)} min={min} max={Math.min(max, entries.length)} onDone={onDone} />),
+  });
+  const shown = chosen.map((item) => item.label).join(", ");
+  return (
+    <button type="button" class={`component-select ${used === component["custom_id"] ? "waiting" : ""}`} aria-haspopup="dialog" aria-label={shown ? `${label}: ${shown}` : label} disabled={component["disabled"] === true || !isUsable(message)} aria-disabled={used !== undefined}
+      onClick={(event) => { if (used === undefined) open(event.currentTarget); }}><span class={`name ${shown ? "" : "quiet"}`}>{shown || label}</span><Icon name="down" /></button>
+  );
 }
 
 /** Hides a block until somebody wants to see it. */
@@ -231,7 +254,7 @@ export function Stickers({ message }: { message: Message }): VNode | null {
 
 /** Whether there is nothing that this page can draw. */
 export const isBlank = (message: Message): boolean =>
-  !message.content && message.attachments.length === 0 && parts(message.components).length === 0 && (hasNoEmbeds(message) || parts(message.embeds).length === 0) && !message.sticker_items?.length;
+  !isLoading(message) && !message.content && message.attachments.length === 0 && parts(message.components).length === 0 && (hasNoEmbeds(message) || parts(message.embeds).length === 0) && !message.sticker_items?.length;
 
 /** The message on one line, for replies, pins and questions. */
 export function preview(message: Message, names: Names): string {

@@ -27,8 +27,8 @@ export interface Message {
   mentions: User[]; mention_roles: Id[]; mention_everyone: boolean; attachments: Attachment[]; reactions?: Reaction[]; nonce?: string | number;
   message_reference?: { message_id?: Id; channel_id?: Id }; referenced_message?: Message | null; thread?: Channel; member?: Omit<Member, "user">;
   embeds?: Embed[]; flags?: number; sticker_items?: Sticker[];
-  /** Of any form: the node does not read them. */
   components?: unknown[];
+  application_id?: Id; interaction_metadata?: { type: number; name?: string; user: User }; interaction?: { name: string; user: User };
   /** Of this page: not acknowledged by the node yet, or refused; and its files. */
   state?: "sending" | "failed"; error?: string; files?: File[];
 }
@@ -43,6 +43,14 @@ export const isThread = (channel: Channel): boolean => channel.type >= 10 && cha
 export const isVoice = (channel: Channel): boolean => channel.type === VOICE || channel.type === STAGE;
 export const isDirect = (channel: Channel): boolean => channel.type === DM || channel.type === GROUP;
 export const holdsMessages = (channel: Channel): boolean => channel.type !== CATEGORY;
+
+const EPHEMERAL = 1 << 6, LOADING = 1 << 7;
+/** Whether nobody but the reader sees a message, and no history has it. */
+export const isEphemeral = (message: Message): boolean => ((message.flags ?? 0) & EPHEMERAL) !== 0;
+/** Whether the application has not given its answer yet. */
+export const isLoading = (message: Message): boolean => ((message.flags ?? 0) & LOADING) !== 0;
+/** Whether the channel's history has a message. */
+export const isStored = (message: Message): boolean => !message.state && !isEphemeral(message);
 
 /** Snowflakes are compared as numbers of any length. */
 export const isNewer = (a: Id | null | undefined, b: Id | null | undefined): boolean =>

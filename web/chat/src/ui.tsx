@@ -33,6 +33,7 @@ const PATHS = {
   check: "M6.500 12.500 2 8l1.200-1.200 3.300 3.300 6.300-6.300L14 5z",
   bell: "M8 1.500a4.500 4.500 0 0 0-4.500 4.500v3L2 11.500v1h12v-1L12.500 9V6A4.500 4.500 0 0 0 8 1.500zM6.300 13.500a1.700 1.700 0 0 0 3.400 0z",
   muted: "M8 1.500c-1.300 0-2.400.5-3.200 1.400l7.700 7.700V6A4.500 4.500 0 0 0 8 1.500zM3.500 6v3L2 11.500v1h8.700L3.500 5.300zM6.300 13.500a1.700 1.700 0 0 0 3.400 0zM2.300 1.500 1.300 2.500l11.200 12 1-1z",
+  command: "M9.800 2h1.700L6.200 14H4.500z",
   grip: "M3 3h10v1.500H3zm0 4.200h10v1.500H3zm0 4.300h10V13H3z",
 } as const;
 
@@ -106,6 +107,8 @@ export interface Layer {
   key: string; anchor: HTMLElement; content: () => ComponentChildren; label: string;
   /** What has the focus afterwards, if not the anchor. */
   back?: HTMLElement;
+  /** Below its anchor, or above it; otherwise beside it. */
+  isBelow?: boolean;
 }
 export const layer = signal<Layer | null>(null);
 
@@ -142,9 +145,14 @@ export function Layers(): VNode | null {
     const place = open.anchor.getBoundingClientRect(), own = box.current.getBoundingClientRect();
     const left = Math.max(8, Math.min(place.right + 8 + own.width < innerWidth ? place.right + 8 : place.left - own.width - 8, innerWidth - own.width - 8));
     const top = Math.max(8, Math.min(place.top, innerHeight - own.height - 8));
-    box.current.style.left = `${left < 8 || place.left - own.width < 8 && place.right + 8 + own.width > innerWidth ? Math.max(8, Math.min(place.left, innerWidth - own.width - 8)) : left}px`;
-    box.current.style.top = `${top}px`;
-    const first = box.current.querySelector<HTMLElement>("[data-first]") ?? box.current.querySelector<HTMLElement>("button, input, a[href]") ?? box.current;
+    if (open.isBelow) {
+      box.current.style.left = `${Math.max(8, Math.min(place.left, innerWidth - own.width - 8))}px`;
+      box.current.style.top = `${place.bottom + 4 + own.height < innerHeight - 8 ? place.bottom + 4 : Math.max(8, place.top - own.height - 4)}px`;
+    } else {
+      box.current.style.left = `${left < 8 || place.left - own.width < 8 && place.right + 8 + own.width > innerWidth ? Math.max(8, Math.min(place.left, innerWidth - own.width - 8)) : left}px`;
+      box.current.style.top = `${top}px`;
+    }
+    const first = box.current.querySelector<HTMLElement>("[data-first=true]") ?? box.current.querySelector<HTMLElement>("button, input, a[href]") ?? box.current;
     first.focus({ preventScroll: true });
     if (first instanceof HTMLInputElement) first.select();
   }, [open]);

@@ -10,7 +10,7 @@ import { note } from "./link.ts";
 import * as perms from "./permissions.ts";
 import { call, RestError } from "./rest.ts";
 import { touch } from "./topics.ts";
-import { type Channel, type Emoji, type Id, type Member, type Message, type NotificationSettings, type Presence, type ReadState, type Role, type User, ANNOUNCEMENT, EPOCH_MS, isDirect, isNewer, isThread, isVoice, TEXT } from "./types.ts";
+import { type Channel, type Emoji, type Id, type Member, type Message, type NotificationSettings, type Presence, type ReadState, type Role, type User, ANNOUNCEMENT, EPOCH_MS, isDirect, isEphemeral, isNewer, isStored, isThread, isVoice, TEXT } from "./types.ts";
 
 const HISTORIES_MAX = 12;
 export const ITEMS_MAX = 200;
@@ -391,7 +391,7 @@ export function takeChannel(channel: Channel): void {
 function moved(id: Id): void {
   const history = histories.get(id);
   if (!history?.isLoaded && !history?.isLoading) return;
-  const newest = history.items.findLast((item) => !item.state)?.id;
+  const newest = history.items.findLast(isStored)?.id;
   if (!isNewer(channelOf(id)?.last_message_id, newest)) return;
   history.hasNewer = true;
   // Between the log-in and the time that the node knows which guild is open, it may pass some over.
@@ -431,10 +431,10 @@ function messageCreate(message: Message): void {
   const guild = guildOf(channelOf(message.channel_id));
   stopTyping(message.channel_id, message.author.id);
   const history = histories.get(message.channel_id);
-  if (history?.isLoaded) {
+  if (history && (history.isLoaded || isEphemeral(message))) {
     const at = history.items.findIndex((item) => item.id === message.id || (item.state !== undefined && item.nonce !== undefined && String(item.nonce) === String(message.nonce)));
     if (at >= 0) history.items = history.items.map((item, index) => (index === at ? message : item));
-    else if (!history.hasNewer) {
+    else if (!history.hasNewer || isEphemeral(message)) {
       const sent = history.items.filter((item) => !item.state), waiting = history.items.filter((item) => item.state);
       const newest = sent.at(-1);
       // In the order of ids: a resumed session replays what came before.
@@ -447,6 +447,8 @@ function messageCreate(message: Message): void {
     if (history.hasNewer && channelId.value === message.channel_id && atBottom.value) void load(message.channel_id, "newer");
     touch(`messages:${message.channel_id}`);
   }
+  // It is in no history, so nothing of it can be read or unread.
+  if (isEphemeral(message)) return;
   const isSeen = channelId.value === message.channel_id && atBottom.value && !document.hidden;
   // The node knows that an author has read.
   if (message.author.id === me.value?.id) { read.set(message.channel_id, message.id); if (mentions.delete(message.channel_id)) touch("marks"); mark(message.channel_id); }
@@ -626,29 +628,28 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
   there.isLoading = true; there.error = "";
   const lastBefore = channelOf(id)?.last_message_id;
   touch(`messages:${id}`);
-  const sent = there.items.filter((item) => !item.state);
+  const sent = there.items.filter(isStored);
   const edge = where === "older" ? `&before=${sent[0]?.id ?? ""}` : where === "newer" ? `&after=${sent.at(-1)?.id ?? 0}` : "";
   try {
     const page = (await call<Message[]>("GET", path(id, `?limit=${PAGE}${edge}`))).reverse();
     if (where === "newest") {
       // What arrived while the page was under way is newer than the page.
       const newest = page.at(-1)?.id;
-      const arrived = there.isLoaded && !there.hasNewer ? there.items.filter((item) => item.state || isNewer(item.id, newest)) : there.items.filter((item) => item.state);
-      there.items = [...page, ...arrived];
+      const arrived = there.items.filter((item) => !isStored(item) || (there.isLoaded && !there.hasNewer && isNewer(item.id, newest)));
+      there.items = inOrder(page, arrived);
       there.hasOlder = page.length === PAGE; there.hasNewer = false; there.isLoaded = true;
       // A message that arrived while the page was requested may be in neither of them.
       const last = channelOf(id)?.last_message_id;
-      there.isOverdue ||= last !== lastBefore && isNewer(last, there.items.findLast((item) => !item.state)?.id);
+      there.isOverdue ||= last !== lastBefore && isNewer(last, there.items.findLast(isStored)?.id);
     } else if (where === "older") {
       there.items = [...page, ...there.items];
       there.hasOlder = page.length === PAGE;
       trim(there, "new");
     } else {
       const known = new Set(there.items.map((item) => item.id));
-      const shown = there.items.filter((item) => !item.state);
-      there.items = [...shown, ...page.filter((message) => !known.has(message.id)), ...there.items.filter((item) => item.state)];
+      there.items = inOrder(there.items, page.filter((message) => !known.has(message.id)));
       // What arrived while the page was under way was not shown, so there may be more already.
-      const last = channelOf(id)?.last_message_id, isBehind = isNewer(last, there.items.findLast((item) => !item.state)?.id);
+      const last = channelOf(id)?.last_message_id, isBehind = isNewer(last, there.items.findLast(isStored)?.id);
       there.hasNewer = page.length === PAGE || (isBehind && (page.length > 0 || last !== lastBefore));
       there.isOverdue ||= there.hasNewer && id === channelId.value && atBottom.value;
       trim(there, "old");
@@ -665,6 +666,12 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
     return load(id, "newer");
   }
   if (channelId.value === id && atBottom.value && !there.hasNewer && !document.hidden) markRead(id);
+}
+
+/** Messages by their ids, those that are not sent yet last: ephemeral ones are among the others, and in no answer. */
+function inOrder(...lists: Message[][]): Message[] {
+  const all = lists.flat();
+  return [...all.filter((item) => !item.state).sort((a, b) => (isNewer(a.id, b.id) ? 1 : -1)), ...all.filter((item) => item.state)];
 }
 
 let counter = 0;
@@ -704,6 +711,9 @@ export async function sendMessage(id: Id, content: string, replyTo: Message | nu
 
 /** Where the browser keeps what was written in a channel and not sent. */
 export const draftKey = (id: Id): string => `guildhall.chat.draft.${id}`;
+
+/** Takes an ephemeral message from the screen. */
+export const dismiss = (message: Message): void => removeMessages(message.channel_id, [message.id]);
 
 export function discard(message: Message): void {
   removeMessages(message.channel_id, [message.id]);

@@ -110,7 +110,7 @@ test("an embed has all of its parts", async () => {
   assert.match(await embed.locator("a.elsewhere").innerText(), /cdn\.example\.net/);
 });
 
-test("a message of buttons and menus only shows them, marked as inactive", async () => {
+test("a message of buttons and menus", async () => {
   const { id } = await node.rest("POST", `/channels/${node.demo.channel_ids[0]}/messages`, {
     components: [
       { type: 1, components: [{ type: 2, style: 1, label: "Accept", custom_id: "a" }, { type: 2, style: 4, label: "Refuse", custom_id: "r", emoji: { name: "🚫" } }, { type: 2, style: 5, label: "Handbook", url: "https://example.net/book" }] },
@@ -120,12 +120,11 @@ test("a message of buttons and menus only shows them, marked as inactive", async
   });
   const there = row(id);
   await there.getByRole("button", { name: "Accept" }).waitFor();
-  assert.ok(await there.getByRole("button", { name: "Accept" }).isDisabled());
-  assert.ok(await there.getByRole("button", { name: "🚫 Refuse" }).or(there.getByRole("button", { name: "Refuse" })).first().isDisabled());
+  assert.ok(await there.getByRole("button", { name: "Accept" }).isEnabled());
+  assert.match(await there.getByRole("button", { name: "Refuse" }).innerText(), /🚫/);
   assert.equal(await there.getByRole("link", { name: "Handbook" }).getAttribute("href"), "https://example.net/book");
-  assert.ok(await there.getByRole("combobox", { name: "Pick a colour" }).isDisabled());
-  assert.ok(await there.getByRole("combobox", { name: "Choose a person" }).isDisabled());
-  assert.match(await there.locator(".components").innerText(), /This page does not run interactions/);
+  await there.getByRole("button", { name: "Pick a colour" }).waitFor();
+  await there.getByRole("button", { name: "Choose a person" }).waitFor();
 });
 
 test("components of the second version are text, sections, pictures, files and lines", async () => {
@@ -152,7 +151,7 @@ test("components of the second version are text, sections, pictures, files and l
   assert.equal(await box.locator("img[alt='An oil can']").count(), 1);
   assert.match(await box.locator(".gallery .elsewhere").innerText(), /cdn\.example\.net/);
   assert.equal(await box.locator(".file .name").innerText(), "list.txt");
-  assert.ok(await box.getByRole("button", { name: "Order more" }).isDisabled());
+  await box.getByRole("button", { name: "Order more" }).waitFor();
   assert.equal(await there.locator(".files").count(), 0, "each file is shown once");
 });
 
