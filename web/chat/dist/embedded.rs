@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-D1RirIje.js",
+        name: "assets/index-CGCm7kDx.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "f2be4e5a5a7bcdd5",
-        plain: include_bytes!("assets/index-D1RirIje.js"),
-        gzip: include_bytes!("assets/index-D1RirIje.js.gz"),
-        brotli: include_bytes!("assets/index-D1RirIje.js.br"),
+        tag: "2f01d85b1d5bb3b1",
+        plain: include_bytes!("assets/index-CGCm7kDx.js"),
+        gzip: include_bytes!("assets/index-CGCm7kDx.js.gz"),
+        brotli: include_bytes!("assets/index-CGCm7kDx.js.br"),
     },
     Asset {
         name: "assets/style-B6TbQ0qQ.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "d4ac3f044e900b84",
+        tag: "82e569f01f0771a5",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

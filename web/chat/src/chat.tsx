@@ -163,7 +163,7 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   const more = (anchor: HTMLElement): void => openLayer({
     key: `more:${message.id}`, anchor, label: "More actions", content: () => (
       <div class="menu" role="menu">
-        {said && isStarter && <button type="button" role="menuitem" onClick={() => { closeLayer(); goTo(said); }}><Icon name="thread" />Go to the message</button>}
+        {said && isStarter && <button type="button" role="menuitem" onClick={() => { closeLayer(); jumpTo(said.id, said.channel_id); }}><Icon name="thread" />Go to the message</button>}
         {mayThread && <button type="button" role="menuitem" onClick={() => { closeLayer(); askThread(message, anchor); }}><Icon name="thread" />Start a thread</button>}
         {mayPin && <button type="button" role="menuitem" onClick={() => { closeLayer(); world.togglePin(message).catch(world.complain); }}><Icon name="pin" />{message.pinned ? "Unpin message" : "Pin message"}</button>}
         <button type="button" role="menuitem" onClick={() => { closeLayer(); void navigator.clipboard?.writeText((said ?? message).content).then(() => world.say("The text is copied.")); }}><Icon name="grip" />Copy text</button>
@@ -180,7 +180,7 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
       onPointerLeave={(event) => setActive(keepsTools(event.currentTarget, document.activeElement))}
       onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || keepsTools(event.currentTarget, event.relatedTarget as Element | null))}>
       {quoted !== undefined && message.type === 19 && (
-        <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
+        <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id, quoted.channel_id)} disabled={!quoted}>
           <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{preview(quoted, names)}</span></> : <span>The message was deleted.</span>}
         </button>
       )}
@@ -295,31 +295,34 @@ function rowKeys(event: KeyboardEvent, message: Message, { isMine, mayDelete }: 
   }
 }
 
-function jumpTo(id: string): void {
+/** Scrolls to a message that is there, and puts the focus on it; false if it is not there. */
+function land(id: string): boolean {
   const row = rowOf(id);
-  if (!row) return world.say("That message is further up: scroll to load it.", "plain", "place");
-  world.unsay("place");
+  if (!row) return false;
   row.scrollIntoView({ block: "center" });
   row.focus({ preventScroll: true });
   row.classList.add("flash");
   setTimeout(() => row.classList.remove("flash"), 1500);
+  return true;
 }
 
 /** The message that gets the focus instead of the message box, once its channel is there. */
 let landing: string | null = null;
 
-/** Opens the channel of a message, and jumps to it as soon as it is there. */
-function goTo(message: Message): void {
-  landing = message.id;
-  world.openChannel(message.channel_id);
-  const deadline = performance.now() + LANDING_MS;
-  const look = (): void => {
-    const isLate = performance.now() > deadline, isElsewhere = world.channelId.value !== message.channel_id;
-    if (!isElsewhere && !isLate && !rowOf(message.id)) return void requestAnimationFrame(look);
-    if (!isElsewhere) jumpTo(message.id);
+/** Jumps to a message, in any channel and of any time. */
+export function jumpTo(id: string, channelId: string): void {
+  view.value = "chat";
+  if (world.channelId.value === channelId && land(id)) return;
+  landing = id;
+  const look = (deadline: number): void => {
+    // Another jump has begun, or another channel was opened.
+    if (landing !== id) return;
+    if (world.channelId.value !== channelId || land(id)) { landing = null; return; }
+    if (performance.now() < deadline) { requestAnimationFrame(() => look(deadline)); return; }
     landing = null;
+    world.say("That message is not there any more.", "plain", "place");
   };
-  requestAnimationFrame(look);
+  world.openAround(channelId, id).then(() => look(performance.now() + LANDING_MS), (error: Error) => { landing = null; world.complain(error); });
 }
 
 /** What the list shows of a message, and what that depends on. An element that is the same object is not compared again. */
@@ -571,7 +574,7 @@ function Pins({ id }: { id: string }): VNode {
       <h3>Pinned messages</h3>
       {fault && <p class="fault">{fault}</p>}
       {found?.length === 0 && <p class="empty">Pinned messages are kept here. Moderators pin them from a message’s “More” menu.</p>}
-      {found?.map((message) => <button type="button" key={message.id} onClick={() => { closeLayer(); jumpTo(message.id); }}><b>{world.nameOf(message.author, world.guildOf(channel))}</b> <time class="quiet">{day(message.timestamp)}</time><span>{preview(message, names)}</span></button>)}
+      {found?.map((message) => <button type="button" key={message.id} onClick={() => { closeLayer(); jumpTo(message.id, id); }}><b>{world.nameOf(message.author, world.guildOf(channel))}</b> <time class="quiet">{day(message.timestamp)}</time><span>{preview(message, names)}</span></button>)}
     </div>
   );
 }

@@ -16,6 +16,8 @@ const HISTORIES_MAX = 12;
 export const ITEMS_MAX = 200;
 const PAGE = 50;
 const TYPING_MS = 9000;
+/** For a page of messages that is on its way. */
+const WAIT_MS = 50, WAITS_MAX = 100;
 const ASK_MEMBERS_MS = 120;
 /** Between two acknowledgements; the first one goes at once. */
 const ACK_MS = 1000;
@@ -556,19 +558,50 @@ export function openHome(): void {
 }
 
 export function openChannel(id: Id): void {
+  if (!show(id)) return;
+  atBottom.value = true;
+  const there = histories.get(id);
+  if (!there?.isLoaded || there.hasNewer) void load(id);
+}
+
+/** Puts a channel on the screen; false if there is none. */
+function show(id: Id): boolean {
   const channel = channelOf(id);
-  if (!channel) return;
+  if (!channel) return false;
   expected = null;
   if (id !== channelId.value) unsay();
   guildId.value = channel.guild_id ?? null;
   if (channel.guild_id) lastChannel.set(channel.guild_id, id);
   channelId.value = id;
-  atBottom.value = true;
   toHash(id);
   const there = histories.get(id);
   if (there) { histories.delete(id); histories.set(id, there); }
-  if (!there?.isLoaded || there.hasNewer) void load(id);
   look();
+  return true;
+}
+
+/** Puts the channel of a message on the screen, with the messages around it. Rejects if they cannot be read. */
+export async function openAround(id: Id, messageId: Id): Promise<void> {
+  const there = historyOf(id);
+  for (let waits = 0; there.isLoading && waits < WAITS_MAX; waits++) await new Promise((resume) => setTimeout(resume, WAIT_MS));
+  if (!there.items.some((item) => item.id === messageId)) {
+    there.isLoading = true; there.error = "";
+    touch(`messages:${id}`);
+    try {
+      const page = (await call<Message[]>("GET", path(id, `?limit=${PAGE}&around=${messageId}`))).reverse();
+      there.items = inOrder(page, there.items.filter((item) => item.state));
+      there.hasOlder = page.length > 0; there.isLoaded = true;
+      there.hasNewer = isNewer(channelOf(id)?.last_message_id, page.at(-1)?.id);
+      askMembers(channelOf(id), page.map((message) => message.author.id));
+    } finally {
+      there.isLoading = false;
+      touch(`messages:${id}`);
+    }
+  }
+  // The histories of other channels may have displaced it.
+  histories.set(id, there);
+  atBottom.value = false;
+  show(id);
 }
 
 let list: { view: MemberListView; listId: string } | null = null;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closeBrowser, message, newPage, Node, open, say, until, visit } from "./support.js";
+import { closeBrowser, message, messages, newPage, Node, open, say, until, visit } from "./support.js";
 
 let node, ana, ben;
 
@@ -225,6 +225,26 @@ test("history loads upwards, and one jumps back to the newest", async () => {
   await ana.getByRole("button", { name: /newest/ }).click();
   await message(ana, "line 129").waitFor();
   await until("the end", () => box.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 60));
+  await open(ana, "general");
+});
+
+test("a pinned message of long ago is shown with those around it, and one jumps back to the newest", async () => {
+  const channel = node.demo.channel_ids[6], { name } = await node.rest("GET", `/channels/${channel}`);
+  const old = await node.say(6, "the old one");
+  await node.rest("PUT", `/channels/${channel}/messages/pins/${old.id}`);
+  for (let n = 0; n < 130; n++) await node.say(6, `since then ${n}`);
+  await open(ana, name);
+  await message(ana, "since then 129").waitFor();
+  assert.equal(await messages(ana).filter({ hasText: "the old one" }).count(), 0);
+  await ana.getByRole("button", { name: "Pinned messages" }).click();
+  await ana.getByRole("dialog", { name: "Pinned messages" }).getByRole("button").first().click();
+  const row = message(ana, "the old one");
+  await until("focus on the message", () => row.evaluate((element) => document.activeElement === element));
+  assert.ok(await row.evaluate((element) => { const { top, bottom } = element.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; }), "the message is in view");
+  await message(ana, "since then 5").waitFor();
+  assert.equal(await messages(ana).filter({ hasText: "since then 129" }).count(), 0);
+  await ana.getByRole("button", { name: /newest/ }).click();
+  await message(ana, "since then 129").waitFor();
   await open(ana, "general");
 });
 
