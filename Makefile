@@ -142,8 +142,9 @@ conformance-rehearsal: tools-test build-suites
 conformance-readers: tools-test build-suites
 	conformance/readers/run --server $(SUITE_BINARY)
 
-conformance-examples: tools-test build-suites ## The clients of examples/, in C, Java, Python and Rust
+conformance-examples: tools-test build-suites ## The clients and bots of examples/, in C, Java, Python, Rust and TypeScript
 	conformance/examples --server $(SUITE_BINARY)
+	conformance/bots --server $(SUITE_BINARY)
 
 # The programs of docs/libraries.md and docs/your-own-client.md.
 conformance-documents: tools-test build-suites

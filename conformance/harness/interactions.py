@@ -70,14 +70,18 @@ class Interactions:
     def _register(self):
         self._client.send("register")
         self._client.wait_for("the commands to be registered", "registered")
+        self._learn()
+        if sorted(self._commands) != NAMES:
+            raise Failure(f"the channel offers the commands {sorted(self._commands)}, not {NAMES}")
+
+    def _learn(self):
+        """Reads the commands that the application offers in the channel."""
         index = self._rest.get(f"/channels/{self._channel_id}/application-command-index")
         self._commands = {
             command["name"]: command
             for command in index["application_commands"]
             if command["application_id"] == self._application_id
         }
-        if sorted(self._commands) != NAMES:
-            raise Failure(f"the channel offers the commands {sorted(self._commands)}, not {NAMES}")
 
     def _invoke(self, kind, data, **more):
         """Sends an interaction, and returns its id and nonce once it was accepted."""

@@ -366,6 +366,33 @@ class CExample(Toolchain):
         return [str(self._binary), host, port]
 
 
+class TypeScriptBot(Node):
+    """A bot of `examples/bots/`, compiled."""
+
+    def inputs(self):
+        return [*super().inputs(), self.source / "tsconfig.json", self.source / "bot.ts"]
+
+    def install(self):
+        super().install()
+        self.run_logged("npx", "--no-install", "tsc", cwd=self.folder)
+
+    def command(self, mode):
+        return ["node", str(self.folder / "bot.js")]
+
+
+class PythonBot(Python):
+    """A bot of `examples/bots/`."""
+
+    def command(self, mode):
+        return [str(self._venv / "bin" / "python"), str(self.source / "bot.py")]
+
+
+class JavaBot(Java):
+    """A bot of `examples/bots/`."""
+
+    program = "Bot"
+
+
 TOOLCHAINS = {
     "discord.js": Node("discord.js"),
     "eris": Node("eris"),
@@ -387,6 +414,9 @@ TOOLCHAINS = {
     "example-java": JavaExample("example-java", EXAMPLES / "java"),
     "example-python": PythonExample("example-python", EXAMPLES / "python"),
     "example-rust": RustExample("example-rust", source=EXAMPLES / "rust"),
+    "bot-typescript": TypeScriptBot("bot-typescript", EXAMPLES / "bots" / "typescript"),
+    "bot-python": PythonBot("bot-python", EXAMPLES / "bots" / "python"),
+    "bot-java": JavaBot("bot-java", EXAMPLES / "bots" / "java"),
 }
 
 # Only `rehearsal/run` plays these, and only when it is run whole: `set-up` does not install them.

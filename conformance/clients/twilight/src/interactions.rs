@@ -13,9 +13,7 @@ use twilight_model::id::marker::ApplicationMarker;
 
 /// Registers them for all guilds.
 pub async fn register(client: &Client, application_id: Id<ApplicationMarker>) -> Result<(), Failure> {
-    let command = |name: &str, options: Value| {
-        json!({"name": name, "description": "A command", "type": 1, "options": options, "version": "1"})
-    };
+    let command = |name: &str, options: Value| json!({"name": name, "description": "A command", "type": 1, "options": options, "version": "1"});
     let text = json!({"type": 3, "name": "text", "description": "A text", "required": true});
     let whom = json!({"type": 6, "name": "whom", "description": "A member", "required": true});
     let times = json!({"type": 4, "name": "times", "description": "A number", "min_value": 1, "max_value": 3});
@@ -43,7 +41,9 @@ pub async fn answer(client: &Client, interaction: Interaction) -> Result<(), Fai
         Ok(())
     };
     match &interaction.data {
-        Some(InteractionData::ApplicationCommand(command)) if interaction.kind == InteractionType::ApplicationCommand => {
+        Some(InteractionData::ApplicationCommand(command))
+            if interaction.kind == InteractionType::ApplicationCommand =>
+        {
             match command.name.as_str() {
                 "say" => answer(4, json!({"content": said(command)?})).await,
                 "later" => {
@@ -76,9 +76,7 @@ pub async fn answer(client: &Client, interaction: Interaction) -> Result<(), Fai
             let Some(CommandOptionValue::Focused(typed, _)) = value(command, "word") else {
                 return Err(format!("no focused option: {command:?}").into());
             };
-            let choice = |name: &str, number: u8| {
-                json!({"name": format!("{typed} {name}"), "value": format!("{typed}-{number}"), "type": 3})
-            };
+            let choice = |name: &str, number: u8| json!({"name": format!("{typed} {name}"), "value": format!("{typed}-{number}"), "type": 3});
             answer(8, json!({"choices": [choice("one", 1), choice("two", 2)]})).await
         }
         Some(InteractionData::MessageComponent(_)) => {
