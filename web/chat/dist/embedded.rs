@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-MykgCuqE.wasm.br"),
     },
     Asset {
-        name: "assets/index-CGCm7kDx.js",
+        name: "assets/index-B6cI9BeB.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "2f01d85b1d5bb3b1",
-        plain: include_bytes!("assets/index-CGCm7kDx.js"),
-        gzip: include_bytes!("assets/index-CGCm7kDx.js.gz"),
-        brotli: include_bytes!("assets/index-CGCm7kDx.js.br"),
+        tag: "df7beaad2aed9084",
+        plain: include_bytes!("assets/index-B6cI9BeB.js"),
+        gzip: include_bytes!("assets/index-B6cI9BeB.js.gz"),
+        brotli: include_bytes!("assets/index-B6cI9BeB.js.br"),
     },
     Asset {
         name: "assets/style-B6TbQ0qQ.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "82e569f01f0771a5",
+        tag: "43cd59d8a629bff2",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -35,6 +35,9 @@ const typing = new Map<Id, Typist[]>();
 /** How far the account has read, and mentions since: of READY, and of events for all its sessions. */
 const read = new Map<Id, Id>();
 const mentions = new Map<Id, number>();
+/** Messages of this session that count in `mentions`, with their channel; past MENTIONS_MAX the oldest goes, and counts also when it is deleted. */
+const mentioning = new Map<Id, Id>();
+const MENTIONS_MAX = 1000;
 /** Notification settings by guild; "": direct messages. */
 const notifications = new Map<Id, NotificationSettings>();
 /** Channels that were read here, up to this message, and not acknowledged yet. */
@@ -72,7 +75,7 @@ export function follow(of: Client): void {
 /** Forgets everything of the account that was logged in. */
 export function forget(): void {
   client = null; list = null; leaveGuild = null; open = null; expected = null;
-  histories.clear(); typing.clear(); read.clear(); mentions.clear(); notifications.clear(); unsent.clear(); shown.clear(); lastChannel.clear();
+  histories.clear(); typing.clear(); read.clear(); mentions.clear(); mentioning.clear(); notifications.clear(); unsent.clear(); shown.clear(); lastChannel.clear();
   isReady.value = false; me.value = null; guildId.value = null; channelId.value = null;
 }
 
@@ -161,7 +164,7 @@ export const threadsOf = (guild: Guild, parentId: Id): Channel[] =>
 
 /** What READY has of the account. */
 function takeReady(ready: { read_state?: ReadState[]; user_guild_settings?: NotificationSettings[] }): void {
-  read.clear(); mentions.clear(); notifications.clear(); shown.clear();
+  read.clear(); mentions.clear(); mentioning.clear(); notifications.clear(); shown.clear();
   for (const state of ready.read_state ?? []) {
     read.set(state.id, state.last_message_id ?? "0");
     if (state.mention_count) mentions.set(state.id, state.mention_count);
@@ -455,7 +458,22 @@ function messageCreate(message: Message): void {
   // The node knows that an author has read.
   if (message.author.id === me.value?.id) { read.set(message.channel_id, message.id); if (mentions.delete(message.channel_id)) touch("marks"); mark(message.channel_id); }
   else if (isSeen) markRead(message.channel_id);
-  else if (isForMe(message, guild)) { mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1); touch("marks"); }
+  else if (isForMe(message, guild)) {
+    mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1);
+    mentioning.set(message.id, message.channel_id);
+    if (mentioning.size > MENTIONS_MAX) for (const oldest of mentioning.keys()) { mentioning.delete(oldest); break; }
+    touch("marks");
+  }
+}
+
+/** Messages are deleted: those that are unread count no longer. */
+function forgetMentions(channel: Id, ids: Id[]): void {
+  for (const id of ids) {
+    if (!mentioning.delete(id) || !isNewer(id, read.get(channel))) continue;
+    const left = mentionsIn(channel) - 1;
+    if (left > 0) mentions.set(channel, left); else mentions.delete(channel);
+    touch("marks");
+  }
 }
 
 /** Many at a time at the old end: all other rows move when the first one goes. */
@@ -484,6 +502,7 @@ function changeMessage(channel: Id, id: Id, change: (message: Message) => Messag
 export const beforeRemoval = { run: (_ids: Id[]): void => {} };
 
 function removeMessages(channel: Id, ids: Id[]): void {
+  forgetMentions(channel, ids);
   for (const place of [channel, ...ids]) {
     const history = histories.get(place);
     if (!history) continue;

@@ -133,6 +133,10 @@ test("unread marks come and go, and mentions are counted", async () => {
   await open(ben, "music");
   await node.say(1, `<@${user.id}> are you there?`);
   await ben.locator(".channel", { hasText: "random" }).locator(".badge", { hasText: "1" }).waitFor();
+  const { id: second } = await node.say(1, `<@${user.id}> no matter`);
+  await ben.locator(".channel", { hasText: "random" }).locator(".badge", { hasText: "2" }).waitFor();
+  await node.rest("DELETE", `/channels/${node.demo.channel_ids[1]}/messages/${second}`);
+  await ben.locator(".channel", { hasText: "random" }).locator(".badge", { hasText: "1" }).waitFor();
   await open(ben, "random");
   await ben.locator(".message.for-me", { hasText: "are you there?" }).waitFor();
   await open(ben, "general");
