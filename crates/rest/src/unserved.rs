@@ -1,15 +1,17 @@
 //! Routes of the upstream API that this server does not serve: named in the answer, and counted.
 //!
-//! Owns        `Unserved`: the paths of `crate::upstream` that no row of `crate::routes` has, with their counters.
-//! Invariants  the labels of the counters are these paths and `OTHER`, whatever clients send. No label is a route of
-//!             `crate::routes`. (tests below, and `it/surface/routes.rs` of `guildhall`)
+//! Owns        `Unserved`: the paths of `crate::upstream` that no row of `crate::routes` has, and the methods that its
+//!             rows lack, with their counters.
+//! Invariants  the labels of the counters are these paths, these methods with their paths, and `OTHER`, whatever clients
+//!             send. No label is a route of `crate::routes`. (tests below, and `it/surface/routes.rs` of `guildhall`)
 //! Limits      a request to an unknown path is compared with each template once; `Bucket::Anonymous` limits
 //!             their rate per peer.
 
 use crate::{
     routes::{ROUTES, fits},
-    upstream::PATHS,
+    upstream::{METHODS, PATHS},
 };
+use axum::http::Method;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Label of paths that upstream does not have either.
@@ -25,26 +27,30 @@ pub struct Unserved {
 impl Default for Unserved {
     fn default() -> Self {
         let is_served = |path: &str| ROUTES.iter().any(|route| route.path == path);
-        let unserved = PATHS.iter().filter(|path| !is_served(path));
+        let unserved = PATHS.iter().filter(|path| !is_served(path)).chain(METHODS);
         Self { known: unserved.map(|path| (*path, AtomicU64::new(0))).collect(), other: AtomicU64::new(0) }
     }
 }
 
 impl Unserved {
-    /// Counts a request to an unknown path. Returns the route that it means, if upstream has it.
-    pub(crate) fn count(&self, path: &str) -> Option<&'static str> {
-        let found = self.find(path);
+    /// Counts a request to an unknown path, or with a method that the path lacks. Returns the route that it means, if
+    /// upstream has it.
+    pub(crate) fn count(&self, method: &Method, path: &str) -> Option<&'static str> {
+        let found = self.find(method, path);
         found.map_or(&self.other, |(_, count)| count).fetch_add(1, Ordering::Relaxed);
-        found.map(|(template, _)| *template)
+        found.map(|(label, _)| *label)
     }
 
-    /// Whether upstream has a route with this path that is not served. Counts nothing.
-    pub(crate) fn is_known(&self, path: &str) -> bool {
-        self.find(path).is_some()
+    /// Whether upstream has a route with this method and path that is not served. Counts nothing.
+    pub(crate) fn is_known(&self, method: &Method, path: &str) -> bool {
+        self.find(method, path).is_some()
     }
 
-    fn find(&self, path: &str) -> Option<&(&'static str, AtomicU64)> {
-        self.known.iter().find(|(template, _)| fits(template, path))
+    fn find(&self, method: &Method, path: &str) -> Option<&(&'static str, AtomicU64)> {
+        self.known.iter().find(|(label, _)| match label.split_once(' ') {
+            Some((of, template)) => of == method.as_str() && fits(template, path),
+            None => fits(label, path),
+        })
     }
 
     /// Every label with its count.
@@ -62,7 +68,8 @@ mod tests {
     #[test]
     fn paths_find_their_template() {
         let unserved = Unserved::default();
-        let check = |path: &str, expected: Option<&str>| assert_eq!(unserved.count(path), expected, "{path}");
+        let check =
+            |path: &str, expected: Option<&str>| assert_eq!(unserved.count(&Method::GET, path), expected, "{path}");
         check("/guilds/5/auto-moderation/rules", Some("/guilds/{guild_id}/auto-moderation/rules"));
         check("/guilds/1/messages/search", Some("/guilds/{guild_id}/messages/search"));
         check("/guilds//messages/search", None);
@@ -74,6 +81,19 @@ mod tests {
         let counts: Vec<_> = unserved.counts().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts.last(), Some(&(OTHER, 5)));
         assert_eq!(counts.len(), 4);
+    }
+
+    #[test]
+    fn methods_find_their_path() {
+        let unserved = Unserved::default();
+        let onboarding = "/guilds/5/onboarding";
+        assert_eq!(unserved.count(&Method::PUT, onboarding), Some("PUT /guilds/{guild_id}/onboarding"));
+        assert_eq!(unserved.count(&Method::POST, onboarding), None);
+        for label in METHODS {
+            let (method, path) = label.split_once(' ').unwrap();
+            assert!(ROUTES.iter().any(|route| route.path == path), "{label}: no row has this path");
+            assert!(ROUTES.iter().all(|route| route.path != path || route.method != method), "{label} is served");
+        }
     }
 
     #[test]

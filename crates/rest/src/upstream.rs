@@ -1,7 +1,7 @@
 //! Paths of the upstream API, served here or not.
 //!
 //! Owns        `PATHS`: those of its public description (as `it/upstream.rs` of `guildhall` tests), and those that user
-//!             clients request.
+//!             clients request; `METHODS`, those that a served path lacks.
 
 /// Behind the version prefix. `{…}` is one segment. If several unserved ones match, the first counts. A path
 /// that is served has the variables of its row in `crate::routes`.
@@ -188,4 +188,19 @@ pub(crate) const PATHS: &[&str] = &[
     "/webhooks/{webhook_id}",
     "/webhooks/{webhook_id}/{webhook_token}",
     "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}",
+];
+
+/// Methods of served paths that upstream has and this server lacks: `METHOD /path`.
+pub(crate) const METHODS: &[&str] = &[
+    "PATCH /applications/@me",
+    "PATCH /applications/{application_id}",
+    "POST /applications/{application_id}/emojis",
+    "POST /applications/{application_id}/entitlements",
+    "PUT /applications/{application_id}/role-connections/metadata",
+    "POST /guilds/{guild_id}/soundboard-sounds",
+    "POST /guilds/{guild_id}/templates",
+    "PUT /guilds/{guild_id}/onboarding",
+    "PATCH /guilds/{guild_id}/welcome-screen",
+    "PATCH /guilds/{guild_id}/widget",
+    "PATCH /guilds/{guild_id}/vanity-url",
 ];

@@ -3,7 +3,7 @@
 //! Invariants  answers have every field that a known library needs (docs/protocol/reference.md §12).     Spec
 //!             docs/protocol/reference.md §10.2.
 
-use super::{Call, PathParams};
+use super::{Call, PathParams, small::need_own_application};
 use crate::{
     auth::{Caller, Credential},
     body::{BodyLimits, JsonRequest},
@@ -171,6 +171,12 @@ fn display_name(value: &Value) -> Parsed<String> {
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {
     let user = api.node.user(params.id("user_id")?).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
     Ok(Json(PublicUserBody::from(&*user)).into_response())
+}
+
+/// As `application`, by its id.
+pub(super) async fn application_by_id(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
+    need_own_application(&caller, &params)?;
+    application(State(api), caller).await
 }
 
 /// The application behind a bot: here one per bot, with the bot's id, name and flags.

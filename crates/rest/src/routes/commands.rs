@@ -55,11 +55,8 @@ struct Scope {
 
 impl Scope {
     async fn of(api: &Api, params: &PathParams, caller: &Caller) -> Result<Self, ApiError> {
+        need_own_application(caller, params)?;
         let application_id: ApplicationId = params.id("application_id")?;
-        if application_id.get() != caller.id.get() || !caller.bot {
-            let message = "You are not authorized to perform this action on this application";
-            return Err(ApiError::coded(StatusCode::FORBIDDEN, 20012, message));
-        }
         let guild_id = if params.text("guild_id").is_empty() { None } else { Some(params.id("guild_id")?) };
         let permit = match guild_id {
             Some(guild_id) => ReadPermit::guild(api, caller, guild_id).await.map_err(|_| ApiError::MISSING_ACCESS)?,

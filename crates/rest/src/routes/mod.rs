@@ -73,16 +73,16 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Both answers need no token; the limit per peer applies. A method that a route lacks counts as unserved only if
-/// upstream has another route with that path.
+/// Both answers need no token; the limit per peer applies. A method that a path lacks counts as unserved only if
+/// upstream has it.
 fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
     match middleware::anonymous(&api, &request) {
         Ok(()) => {
-            let path = request.uri().path();
-            if matches!(error, ApiError::MethodNotAllowed) && !api.unserved.is_known(path) {
+            let (method, path) = (request.method(), request.uri().path());
+            if matches!(error, ApiError::MethodNotAllowed) && !api.unserved.is_known(method, path) {
                 return error.into_response();
             }
-            let route = api.unserved.count(path);
+            let route = api.unserved.count(method, path);
             tracing::debug!(method = %request.method(), route = route.unwrap_or(OTHER), "a route that is not served");
             route.map_or(ApiError::NotFound, ApiError::Unserved).into_response()
         }
