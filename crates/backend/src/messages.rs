@@ -48,8 +48,8 @@ async fn find_message(v1: &V1, path: &Path) -> Result<(GuildId, MessageRecord), 
 }
 
 fn body_of(v1: &V1, record: MessageRecord) -> MessageBody {
-    let reactions = record.reactions.iter().map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64));
-    let reactions = reactions.collect();
+    let reactions = record.reactions.iter().filter(|(emoji, _)| emoji.answer().is_none());
+    let reactions = reactions.map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64)).collect();
     MessageBody::new(&v1.node.with_links(record.message), reactions)
 }
 

@@ -377,6 +377,7 @@ impl Event {
             Payload::Resource(resource) => match &**resource {
                 ResourcePayload::Pins { channel_id, .. }
                 | ResourcePayload::MessagesGone { channel_id, .. }
+                | ResourcePayload::PollVote { channel_id, .. }
                 | ResourcePayload::Recipient { channel_id, .. } => Some(*channel_id),
                 ResourcePayload::Direct { direct, .. } => Some(direct.channel.id),
                 _ => None,

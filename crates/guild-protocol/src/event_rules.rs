@@ -120,6 +120,8 @@ rules! {
     MessageReactionRemove          Active        Lasting   Audience;
     MessageReactionRemoveAll       Active        Lasting   Audience;
     MessageReactionRemoveEmoji     Active        Lasting   Audience;
+    MessagePollVoteAdd             Active        Lasting   Audience;
+    MessagePollVoteRemove          Active        Lasting   Audience;
     TypingStart                    Typing        Typing    Audience;
     VoiceStateUpdate               Voice         Voice     Audience;
     VoiceServerUpdate              All           Lasting   Audience;

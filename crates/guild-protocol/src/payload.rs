@@ -21,7 +21,7 @@ use guildhall_model::{
         ChannelBody, ChannelMemberCountUpdateBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody,
         MemberListGroup, MemberListItem, MemberListOp, MemberListUpdateBody, MemberUpdateBody, MessageBody,
         MessageExtras, PassiveUpdateV1Body, PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage,
-        RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
+        RoleBody, UnavailableGuild, UserBody, VoiceStateBody, VoteCount,
     },
 };
 use guildhall_stdx::Timestamp;
@@ -42,6 +42,9 @@ pub struct MessageEvent {
     /// For a reply: the original message; none if it was deleted.
     #[serde(with = "message_form::option")]
     pub referenced: Option<Arc<Message>>,
+    /// Votes for each answer of the message's poll.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<(u8, u64)>,
 }
 
 /// One account's reaction, added or removed.
@@ -363,7 +366,10 @@ fn message_body<'a>(guild_id: Option<GuildId>, event: &'a MessageEvent, redactio
         member: event.author.as_ref().and_then(standing).map(Into::into),
     };
     let member_of = |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).and_then(standing);
-    let mut body = MessageBody::new(&event.message).with_extras(extras, member_of, &event.message);
+    let votes: Vec<_> =
+        event.votes.iter().map(|(id, count)| VoteCount { id: *id, count: *count, me_voted: false }).collect();
+    let body = MessageBody::new(&event.message).with_votes(&votes);
+    let mut body = body.with_extras(extras, member_of, &event.message);
     if let Some(referenced) = &event.referenced {
         let referenced = MessageBody::new(referenced);
         let referenced = if redaction.referenced() { referenced.redacted() } else { referenced };

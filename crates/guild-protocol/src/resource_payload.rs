@@ -50,6 +50,8 @@ pub enum ResourcePayload {
     },
     /// MESSAGE_DELETE_BULK.
     MessagesGone { channel_id: ChannelId, ids: Arc<[MessageId]> },
+    /// MESSAGE_POLL_VOTE_ADD, MESSAGE_POLL_VOTE_REMOVE.
+    PollVote { user_id: UserId, channel_id: ChannelId, message_id: MessageId, answer_id: u8 },
     /// GUILD_EMOJIS_UPDATE.
     Emojis(Arc<Guild>),
     /// GUILD_STICKERS_UPDATE.
@@ -128,6 +130,13 @@ impl ResourcePayload {
             Self::MessagesGone { channel_id, ids } => {
                 put.body(&MessagesGoneBody { ids, channel_id: *channel_id, guild_id });
             }
+            Self::PollVote { user_id, channel_id, message_id, answer_id } => put.body(&PollVoteBody {
+                user_id: *user_id,
+                channel_id: *channel_id,
+                message_id: *message_id,
+                guild_id: guild,
+                answer_id: *answer_id,
+            }),
             Self::Emojis(guild) => {
                 put.body(&EmojisBody { guild_id, emojis: guild.emojis.iter().map(Into::into).collect() });
             }
@@ -227,6 +236,16 @@ struct MessagesGoneBody<'a> {
     ids: &'a [MessageId],
     channel_id: ChannelId,
     guild_id: GuildId,
+}
+
+#[derive(Serialize)]
+struct PollVoteBody {
+    user_id: UserId,
+    channel_id: ChannelId,
+    message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
+    answer_id: u8,
 }
 
 #[derive(Serialize)]

@@ -37,7 +37,7 @@ pub use backend::{
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use interaction::{InteractionContext, InteractionQuery, RESOLVED_MAX, Response, ResponsePatch};
-pub use message::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, ReplyTo};
+pub use message::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, NewPoll, ReplyTo};
 pub use outcome::Outcome;
 pub(crate) use outcome::{CommandResult, Stop};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
@@ -133,6 +133,10 @@ pub enum Command {
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
+    /// Votes for these answers of a poll, and for no others.
+    Vote(ChannelId, MessageId, Vec<u8>),
+    /// Ends the actor's poll before its time.
+    EndPoll(ChannelId, MessageId),
     /// Publishes that the actor is typing.
     StartTyping(ChannelId),
 

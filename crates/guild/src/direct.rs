@@ -138,6 +138,8 @@ impl Guild {
             | Command::ListPins(_)
             | Command::AddReaction(..)
             | Command::RemoveReaction(..)
+            | Command::Vote(..)
+            | Command::EndPoll(..)
             | Command::ReadInteraction(..)
             | Command::CreateResponse(..)
             | Command::EditResponse(..)

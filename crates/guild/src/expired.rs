@@ -27,6 +27,7 @@ impl Guild {
         }
         let context = self.message_channel(turn, channel_id)?;
         self.messages.expire(channel_id, before);
+        self.forget_polls_in(channel_id, Some(before));
         let pins = self.resources.pins.get(&channel_id);
         let pins: Vec<MessageId> = pins.map_or_else(Vec::new, |pins| pins.range(..before).map(|(id, _)| *id).collect());
         for message_id in &pins {

@@ -39,6 +39,7 @@ mod messages;
 mod nonces;
 mod outbox;
 mod pins;
+mod polls;
 mod positions;
 mod presence;
 mod publications;
@@ -68,7 +69,7 @@ pub use command::{
     ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, GuildPatch,
     GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji,
-    NewGuild, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
+    NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
     Page, Prune, PublishReply, REASSIGNED_MAX, RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo,
     ReplyValue, Request, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
     StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch,

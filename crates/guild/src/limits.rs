@@ -73,6 +73,8 @@ pub struct GuildLimits {
     pub webhooks_per_channel_max: usize,
     /// Pinned messages of one channel. 250 as upstream.
     pub pins_per_channel_max: usize,
+    /// Polls that have not ended. Each is kept in memory, some 100 bytes.
+    pub polls_max: usize,
     /// Emoji. 250 as upstream.
     pub emojis_max: usize,
     /// Stickers. 60 as upstream.
@@ -133,6 +135,7 @@ impl Default for GuildLimits {
             temporary_away_ms: 60_000,
             webhooks_per_channel_max: 15,
             pins_per_channel_max: 250,
+            polls_max: 1_000,
             emojis_max: 250,
             stickers_max: 60,
             scheduled_events_max: 100,

@@ -30,6 +30,7 @@ use crate::{
     state::{
         audit_log::AuditLog,
         jobs::JobQueue,
+        polls::OpenPolls,
         presence::Presences,
         relays::{Client, Relays},
         resource_index::ResourceIndex,
@@ -59,6 +60,7 @@ pub struct Guild {
     pub(crate) messages: Messages,
     pub(crate) resources: ResourceIndex,
     pub(crate) temporary: TemporaryMembers,
+    pub(crate) polls: OpenPolls,
     pub(crate) audit: AuditLog,
     pub(crate) relays: Relays,
     pub(crate) presences: Presences,
@@ -137,6 +139,7 @@ impl Guild {
             threads,
             messages: Messages::new(limits.cached_messages_max, last_message_ids, record.nonces),
             temporary: TemporaryMembers::load(&record.resources),
+            polls: OpenPolls::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
             audit,
             relays: Relays::default(),
@@ -254,6 +257,8 @@ impl Guild {
             ClearReactions(channel, message, emoji) => {
                 self.clear_reactions(turn, (*channel, *message), emoji.as_ref())
             },
+            Vote(channel, message, answers) => self.vote(turn, (*channel, *message), answers),
+            EndPoll(channel, message) => self.end_poll(turn, (*channel, *message)),
             StartTyping(channel) => self.start_typing(turn, *channel),
             UpdateGuild(patch) => self.update_guild(turn, patch),
             DeleteGuild => self.delete_guild(turn),
@@ -344,12 +349,18 @@ impl Guild {
         message_id: MessageId,
         message: Option<CachedMessage>,
     ) {
-        self.input(|guild| guild.messages.load_ended((channel_id, message_id), message));
+        self.input(|guild| {
+            guild.messages.load_ended((channel_id, message_id), message);
+            guild.polls.load_ended((channel_id, message_id), true);
+        });
     }
 
     /// The store could not answer `Outcome::NeedsMessage`; the driver refuses the command.
     pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
-        self.input(|guild| guild.messages.load_failed((channel_id, message_id)));
+        self.input(|guild| {
+            guild.messages.load_failed((channel_id, message_id));
+            guild.polls.load_ended((channel_id, message_id), false);
+        });
     }
 
     /// Handles a message of a relay, or of a backend that acts for a session.
@@ -414,7 +425,7 @@ impl Guild {
         });
     }
 
-    /// Runs one background step, publishes delayed presences, and expires nonces and publications. Call it at
+    /// Runs one background step, publishes delayed presences, ends polls, and expires nonces and publications. Call it at
     /// `next_deadline`; early or late calls are harmless.
     pub fn handle_timer(&mut self, now: Now) {
         self.input(|guild| {
@@ -424,6 +435,7 @@ impl Guild {
             guild.run_background_task(now);
             guild.archive_threads(now);
             guild.end_temporary(now);
+            guild.end_polls(now);
             guild.restore_step(now);
             guild.publish_waiting(now);
         });
@@ -444,6 +456,7 @@ impl Guild {
             self.lists.deadline(),
             archive,
             temporary,
+            self.polls.due_at().filter(|_| !self.is_deleted),
         ]
         .into_iter()
         .flatten()

@@ -143,6 +143,7 @@ impl Guild {
         self.need_unlocked(&context)?;
         context.need(Permissions::SEND_MESSAGES)?;
         need_for_content(&context, new)?;
+        self.need_for_poll(&context, new)?;
         if new.reply_to.is_some() {
             context.need_history()?;
         }
@@ -262,6 +263,7 @@ impl Guild {
             attachments: self.with_ids(now, &new.attachments),
             sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
             flags: new.flags,
+            poll: self.poll_of(now, new),
             ..message
         }
     }
@@ -269,11 +271,13 @@ impl Guild {
     /// Whether there is something in a message, and its stickers are the guild's.
     pub(crate) fn check_filled(&self, new: &NewMessage) -> Result<(), Refusal> {
         self.sticker_items(&new.sticker_ids)?;
+        self.check_poll(new)?;
         let is_empty = new.content.trim().is_empty()
             && new.embeds.is_empty()
             && new.components.is_empty()
             && new.attachments.is_empty()
-            && new.sticker_ids.is_empty();
+            && new.sticker_ids.is_empty()
+            && new.poll.is_none();
         if is_empty { Err(Refusal::EmptyMessage) } else { Ok(()) }
     }
 
@@ -357,6 +361,7 @@ impl Guild {
         };
         self.write(Write::PutMessage(stored));
         let version = self.touch();
+        self.open_poll(now, &message);
         self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
         self.publish_message(
@@ -433,6 +438,7 @@ impl Guild {
             author: self.member(message.author.id),
             mentioned: self.members_among(&message.mentions),
             referenced,
+            votes: self.votes_of(&message),
             message,
         }));
         let event = self.event(name, self.channel_rule(&context.channel), payload);
@@ -440,7 +446,7 @@ impl Guild {
     }
 
     /// Whether members may edit messages there. An author who has lost SEND_MESSAGES since may still edit, as upstream.
-    fn need_editable(&self, context: &ChannelContext) -> Result<(), Refusal> {
+    pub(crate) fn need_editable(&self, context: &ChannelContext) -> Result<(), Refusal> {
         context.need_free()?;
         self.need_open(context)?;
         self.need_unlocked(context)
@@ -467,6 +473,9 @@ impl Guild {
                 return Err(Refusal::NotTheAuthor.into());
             }
             context.need(Permissions::MANAGE_MESSAGES)?;
+        }
+        if changes_content && before.poll.is_some() {
+            return Err(Refusal::PollMessage.into());
         }
         self.need_editable(&context)?;
         if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
@@ -582,6 +591,7 @@ impl Guild {
         let version = self.touch();
         self.messages.remove(key, version);
         self.forget_pin(key);
+        self.forget_poll(key);
     }
 
     /// Deletes several messages (MANAGE_MESSAGES). Does not check that they exist, which could take a read for each.

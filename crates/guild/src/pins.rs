@@ -98,18 +98,21 @@ impl Guild {
         self.delete_resource(key_of(key.0, key.1));
     }
 
-    fn replace_message(
+    /// Stores and publishes a changed message. Returns it.
+    pub(crate) fn replace_message(
         &mut self,
         now: Now,
         context: &ChannelContext,
         message: Message,
         referenced: Option<Arc<Message>>,
-    ) {
+    ) -> Arc<Message> {
         let message = Arc::new(message);
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.messages.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.publish_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
+        let published = message.clone();
+        self.publish_message(now, EventName::MessageUpdate, context, published, referenced, ReplicaUpdate::None);
+        message
     }
 
     /// Publishes CHANNEL_PINS_UPDATE, and stores the time of the newest pin in the channel without a CHANNEL_UPDATE.

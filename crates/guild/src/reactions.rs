@@ -24,6 +24,9 @@ impl Guild {
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
     ) -> CommandResult<()> {
+        if emoji.answer().is_some() {
+            return Err(Refusal::UnknownEmoji.into());
+        }
         let context = self.message_channel(turn, key.0)?;
         let member = context.author()?;
         context.need_history()?;
@@ -38,7 +41,7 @@ impl Guild {
             Some(reactions) => reactions.emoji.clone(),
             None => {
                 context.need(Permissions::ADD_REACTIONS)?;
-                if message.reactions.len() >= reactions_max {
+                if message.reactions.iter().filter(|of| of.emoji.answer().is_none()).count() >= reactions_max {
                     return Err(Refusal::TooManyReactions.into());
                 }
                 self.usable_emoji(emoji, &member)?
@@ -104,6 +107,11 @@ impl Guild {
             return Ok(());
         };
         let emoji = reactions.emoji.clone();
+        // With an account its votes are erased.
+        if let Some(answer_id) = emoji.answer() {
+            self.remove_vote(&context, key, answer_id, user_id);
+            return Ok(());
+        }
         self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
         self.messages.change(key, version, |message| {
@@ -127,12 +135,18 @@ impl Guild {
         context.need(Permissions::MANAGE_MESSAGES)?;
         self.need_open(&context)?;
         let message = self.need_readable(&context, key.1)?;
-        let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
+        let is_meant = |of: &Reactions| of.emoji.answer().is_none() && emoji.is_none_or(|emoji| of.is_with(emoji));
         let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {
             return Ok(());
         };
         let emoji_as_used = emoji.map(|_| first.emoji.clone());
-        self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone()));
+        // Votes of a poll stay.
+        let has_votes = message.message.poll.is_some();
+        let all: Vec<_> = message.reactions.iter().filter(|of| is_meant(of)).map(|of| of.emoji.clone()).collect();
+        match has_votes {
+            true => all.into_iter().for_each(|emoji| self.write(Write::ClearReactions(key.0, key.1, Some(emoji)))),
+            false => self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone())),
+        }
         let version = self.touch();
         let mut cleared = Vec::new();
         self.messages.change(key, version, |message| {

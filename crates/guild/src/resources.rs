@@ -34,7 +34,9 @@ impl Guild {
         self.forget_channel_pins(channel_id);
     }
 
+    /// Those of a deleted channel or thread, and its open polls.
     pub(crate) fn forget_channel_pins(&mut self, channel_id: ChannelId) {
+        self.forget_polls_in(channel_id, None);
         if self.resources.pins.remove(&channel_id).is_some() {
             let key = ResourceKey::whole(ResourceKind::Pin, channel_id.get());
             self.write(Write::DeleteResources(self.structure.id(), key));

@@ -7,6 +7,7 @@
 pub(crate) mod archive;
 pub(crate) mod audit_log;
 pub(crate) mod jobs;
+pub(crate) mod polls;
 pub(crate) mod presence;
 pub(crate) mod relays;
 pub(crate) mod resource_index;

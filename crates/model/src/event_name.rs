@@ -99,6 +99,8 @@ events! {
     MessageReactionRemove "MESSAGE_REACTION_REMOVE" GUILD_MESSAGE_REACTIONS;
     MessageReactionRemoveAll "MESSAGE_REACTION_REMOVE_ALL" GUILD_MESSAGE_REACTIONS;
     MessageReactionRemoveEmoji "MESSAGE_REACTION_REMOVE_EMOJI" GUILD_MESSAGE_REACTIONS;
+    MessagePollVoteAdd "MESSAGE_POLL_VOTE_ADD" GUILD_MESSAGE_POLLS;
+    MessagePollVoteRemove "MESSAGE_POLL_VOTE_REMOVE" GUILD_MESSAGE_POLLS;
     TypingStart "TYPING_START" GUILD_MESSAGE_TYPING;
     VoiceStateUpdate "VOICE_STATE_UPDATE" GUILD_VOICE_STATES;
     VoiceServerUpdate "VOICE_SERVER_UPDATE" ;
@@ -147,6 +149,7 @@ impl EventName {
             | Self::MessageReactionRemove
             | Self::MessageReactionRemoveAll
             | Self::MessageReactionRemoveEmoji => Intents::DIRECT_MESSAGE_REACTIONS,
+            Self::MessagePollVoteAdd | Self::MessagePollVoteRemove => Intents::DIRECT_MESSAGE_POLLS,
             Self::TypingStart => Intents::DIRECT_MESSAGE_TYPING,
             _ => Intents::PRIVATE_CHANNELS,
         }

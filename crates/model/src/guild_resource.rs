@@ -9,6 +9,7 @@ use crate::{
     audit::AuditEntry,
     id::{ApplicationId, ChannelId, GuildId, MessageId, UserId, WebhookId},
     invite::Invite,
+    poll::OpenPoll,
     thread::ThreadMember,
     user::User,
 };
@@ -70,6 +71,7 @@ pub enum GuildResource {
     /// A member who joined by a temporary invite.
     TemporaryMember(UserId),
     AuditEntry(Arc<AuditEntry>),
+    OpenPoll(OpenPoll),
 }
 
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
@@ -90,6 +92,8 @@ pub enum ResourceKind {
     TemporaryMember = 6,
     /// Audit log entry, keyed by its id.
     AuditEntry = 7,
+    /// Keyed by channel id, then message id.
+    OpenPoll = 8,
 }
 
 /// Key of a resource within its guild.
@@ -124,6 +128,9 @@ impl GuildResource {
             }
             Self::TemporaryMember(user_id) => ResourceKey::whole(K::TemporaryMember, user_id.get()),
             Self::AuditEntry(entry) => ResourceKey::whole(K::AuditEntry, entry.id.get()),
+            Self::OpenPoll(poll) => {
+                ResourceKey { kind: K::OpenPoll, id: poll.channel_id.get(), part: poll.message_id.get() }
+            }
         }
     }
 
@@ -146,6 +153,7 @@ impl GuildResource {
             Self::ThreadMember(member) => serde_json::to_string(member),
             Self::TemporaryMember(user_id) => serde_json::to_string(user_id),
             Self::AuditEntry(entry) => serde_json::to_string(&**entry),
+            Self::OpenPoll(poll) => serde_json::to_string(poll),
         }
     }
 
@@ -163,6 +171,7 @@ impl GuildResource {
             k if k == K::ThreadMember as u8 => Self::ThreadMember(serde_json::from_str(json)?),
             k if k == K::TemporaryMember as u8 => Self::TemporaryMember(serde_json::from_str(json)?),
             k if k == K::AuditEntry as u8 => Self::AuditEntry(serde_json::from_str(json).map(Arc::new)?),
+            k if k == K::OpenPoll as u8 => Self::OpenPoll(serde_json::from_str(json)?),
             _ => return Ok(None),
         }))
     }

@@ -4,6 +4,7 @@
 
 use crate::{
     id::{ApplicationId, ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
+    poll::Poll,
     user::User,
 };
 use guildhall_stdx::Timestamp;
@@ -209,6 +210,9 @@ pub struct Message {
     /// The interaction that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<Box<MessageInteraction>>,
+    /// Poll in the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Box<Poll>>,
 }
 
 impl Message {
@@ -232,6 +236,8 @@ impl Message {
     pub const KIND_CHAT_INPUT_COMMAND: u8 = 20;
     /// Type of the answer to a command of a user or message.
     pub const KIND_CONTEXT_MENU_COMMAND: u8 = 23;
+    /// Type of the system message "a poll has ended".
+    pub const KIND_POLL_RESULT: u8 = 46;
 
     /// Flag: visible to one account only. Such a message is in no channel's history.
     pub const EPHEMERAL: u32 = 1 << 6;
@@ -266,6 +272,7 @@ impl Message {
             webhook_id: None,
             application_id: None,
             interaction: None,
+            poll: None,
         }
     }
 
@@ -283,7 +290,7 @@ impl Message {
         self.guild_id.is_none()
     }
 
-    /// Has neither content nor attachments, embeds or stickers.
+    /// Has neither content nor attachments, embeds, stickers or a poll.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.trim().is_empty()
@@ -291,6 +298,7 @@ impl Message {
             && self.components.is_empty()
             && self.attachments.is_empty()
             && self.sticker_items.is_empty()
+            && self.poll.is_none()
     }
 
     /// The account wrote the message or is mentioned in it. The gateway never redacts its content for that account.

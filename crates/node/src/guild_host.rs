@@ -88,9 +88,10 @@ enum HostState {
     Evictable,
 }
 
-/// A command that waits for a message.
+/// A command, or a timer of the guild, that waits for a message.
 struct Parked {
-    request: CommandRequest,
+    /// None: the timer.
+    request: Option<CommandRequest>,
     channel_id: ChannelId,
     message_id: MessageId,
     is_loading: bool,
@@ -103,7 +104,7 @@ pub(crate) struct GuildHost {
     pipeline: Pipeline,
     /// Each holds a permit of the mailbox.
     waiting: VecDeque<Input>,
-    /// By number of the load. Each holds a permit of the mailbox.
+    /// By number of the load. Each command holds a permit of the mailbox; a guild has one timer that waits.
     parked: BTreeMap<u64, Parked>,
     message_loads_count: usize,
     /// Commands that the guild answers later. Each holds a permit of the mailbox.

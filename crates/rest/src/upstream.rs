@@ -34,6 +34,7 @@ pub(crate) const PATHS: &[&str] = &[
     "/channels/{channel_id}/messages/{message_id}/ack",
     "/channels/{channel_id}/messages/{message_id}/crosspost",
     "/channels/{channel_id}/pins/ack",
+    "/channels/{channel_id}/polls/{message_id}/answers/@me",
     "/channels/{channel_id}/polls/{message_id}/answers/{answer_id}",
     "/channels/{channel_id}/polls/{message_id}/expire",
     "/channels/{channel_id}/send-soundboard-sound",

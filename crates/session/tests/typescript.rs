@@ -160,6 +160,8 @@ const EVENTS: &[(&str, &str)] = &[
     ("MESSAGE_REACTION_REMOVE", "{ReactionEventBody}"),
     ("MESSAGE_REACTION_REMOVE_ALL", "{ReactionsClearedBody}"),
     ("MESSAGE_REACTION_REMOVE_EMOJI", "{ReactionsClearedBody}"),
+    ("MESSAGE_POLL_VOTE_ADD", "{PollVoteBody}"),
+    ("MESSAGE_POLL_VOTE_REMOVE", "{PollVoteBody}"),
     ("TYPING_START", "{TypingBody}"),
     ("VOICE_STATE_UPDATE", "{VoiceStateBody}"),
     ("VOICE_SERVER_UPDATE", "{VoiceServerBody}"),

@@ -103,6 +103,7 @@ impl Node {
                 author: None,
                 mentioned: Vec::new(),
                 referenced: None,
+                votes: Vec::new(),
             }))
         };
         let some_recent = |rng: &mut Rng, recent: &VecDeque<Message>| {

@@ -443,6 +443,7 @@ impl Traffic {
             author: Some(member),
             mentioned: mentions,
             referenced: answers.map(|posted| posted.message),
+            votes: Vec::new(),
         };
         // Stored messages have no nonce: it is only echoed to the sender.
         state.posted(Posted { channel, author, message: Arc::new(Message { nonce: None, ..(*message).clone() }) });
@@ -473,6 +474,7 @@ impl Traffic {
             author: Some(state.people[posted.author].member.clone()),
             channel_type: ChannelType::Text,
             referenced: None,
+            votes: Vec::new(),
             message: posted.message.clone(),
         };
         let place = Place::of_channel(state, posted.channel).by(posted.message.author.id);

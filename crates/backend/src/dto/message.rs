@@ -412,6 +412,7 @@ impl MessageBody {
 impl From<&MessageReply> for MessageBody {
     fn from(reply: &MessageReply) -> Self {
         let reaction = |ReactionCount { emoji, count, .. }: &ReactionCount| ReactionBody::new(emoji, *count);
-        Self::new(&reply.message, reply.reactions.iter().map(reaction).collect())
+        let reactions = reply.reactions.iter().filter(|of| of.emoji.answer().is_none());
+        Self::new(&reply.message, reactions.map(reaction).collect())
     }
 }

@@ -9,7 +9,7 @@ use guildhall_guild::{
     Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
     Command, DirectCommand, EmojiPatch, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
-    NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
+    NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
     NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch,
     RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList,
     VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
@@ -32,6 +32,12 @@ fn new_message() -> NewMessage {
         flags: 1 << 2,
         allowed_mentions: Some(allowed_mentions()),
         reply_to: Some(ReplyTo { message_id: id(4_999), fail_if_not_exists: true }),
+        poll: Some(Box::new(NewPoll {
+            question: "?".to_owned(),
+            answers: poll().answers,
+            duration_h: 24,
+            allow_multiselect: true,
+        })),
     }
 }
 
@@ -233,6 +239,8 @@ pub fn commands() -> Vec<Command> {
         AddReaction => Command::AddReaction(id(100), id(5_000), fire());
         RemoveReaction => Command::RemoveReaction(id(100), id(5_000), fire(), id(7));
         ClearReactions => Command::ClearReactions(id(100), id(5_000), Some(fire()));
+        Vote => Command::Vote(id(100), id(5_000), vec![1, 2]);
+        EndPoll => Command::EndPoll(id(100), id(5_000));
         StartTyping => Command::StartTyping(id(100));
         UpdateGuild => Command::UpdateGuild(Box::new(guild_patch(true)));
         DeleteGuild => Command::DeleteGuild;

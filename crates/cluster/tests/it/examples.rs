@@ -5,7 +5,7 @@ use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, Channel, ChannelId, ChannelType, ClientStatus,
     DefaultReaction, Direct, DirectFields, Emoji, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
     Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, Nonce, Overwrite, OverwriteKind,
-    Permissions, Platform, Presence, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
+    Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
     StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook,
 };
 use guildhall_stdx::Timestamp;
@@ -316,7 +316,19 @@ pub fn message(n: u64) -> Arc<Message> {
         webhook_id: Some(id(31)),
         application_id: Some(id(9)),
         interaction: Some(Box::new(interaction())),
+        poll: Some(Box::new(poll())),
     })
+}
+
+pub fn poll() -> Poll {
+    let answer = |id| PollAnswer { id, text: Some("yes".to_owned()), emoji: Some(ReactionEmoji { id: Some(id(61)), name: "wave".to_owned() }) };
+    Poll {
+        question: "?".to_owned(),
+        answers: vec![answer(1), PollAnswer { text: None, emoji: None, ..answer(2) }],
+        expires_at: at(9),
+        allow_multiselect: true,
+        results: Some(vec![3, 0]),
+    }
 }
 
 pub fn interaction() -> MessageInteraction {

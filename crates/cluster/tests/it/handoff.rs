@@ -11,7 +11,7 @@ use guildhall_guild::{
 };
 use guildhall_guild_protocol::{PartitionId, RelayId, ToGuild};
 use guildhall_model::{
-    Ban, ChannelType, Guild as GuildFields, GuildResource, Nonce, Pin, ResourceKey, ResourceKind, Role, UserId,
+    Ban, ChannelType, Guild as GuildFields, GuildResource, Nonce, OpenPoll, Pin, ResourceKey, ResourceKind, Role, UserId,
 };
 use guildhall_stdx::Now;
 use std::{convert::Infallible, sync::Arc};
@@ -25,6 +25,7 @@ fn resources() -> Vec<GuildResource> {
         ThreadMember => GuildResource::ThreadMember(thread_member(60, 3));
         TemporaryMember => GuildResource::TemporaryMember(id(3));
         AuditEntry => GuildResource::AuditEntry(audit_entry());
+        OpenPoll => GuildResource::OpenPoll(OpenPoll { channel_id: id(2), message_id: id(3), expires_at: at(5) });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Input of commands that create and edit messages.
 
-use guildhall_model::{Id, MessageId, NewAttachment, Nonce, RoleId, StickerId, UserId};
+use guildhall_model::{Id, MessageId, NewAttachment, Nonce, PollAnswer, RoleId, StickerId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,6 +32,22 @@ pub struct NewMessage {
     pub allowed_mentions: Option<AllowedMentions>,
     /// The message to reply to.
     pub reply_to: Option<ReplyTo>,
+    /// Poll in the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Box<NewPoll>>,
+}
+
+/// A new poll.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewPoll {
+    /// As `Poll::question`.
+    pub question: String,
+    /// The guild numbers them, whatever their ids.
+    pub answers: Vec<PollAnswer>,
+    /// Hours until it ends.
+    pub duration_h: u32,
+    /// As `Poll::allow_multiselect`.
+    pub allow_multiselect: bool,
 }
 
 /// The message that a new message replies to.

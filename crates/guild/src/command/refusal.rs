@@ -101,6 +101,21 @@ pub enum Refusal {
     /// More different emoji than a message can have.
     #[error("Maximum number of reactions reached (20)")]
     TooManyReactions,
+    /// The message has no poll.
+    #[error("Cannot expire a non-poll message")]
+    NoPoll,
+    /// The poll has ended.
+    #[error("Poll expired")]
+    PollExpired,
+    /// A message with a poll keeps its content.
+    #[error("Cannot edit a poll message")]
+    PollMessage,
+    /// An emoji of an answer is not of this guild.
+    #[error("Cannot use an emoji included with the poll")]
+    PollEmoji,
+    /// More open polls than a guild can have.
+    #[error("Maximum number of open polls reached: wait until one has ended, or end one")]
+    TooManyPolls,
     /// More channels, roles or similar objects than a guild can have.
     #[error("Maximum number of guild channels reached (500)")]
     TooManyChannels,
@@ -312,6 +327,11 @@ impl Refusal {
             Self::EmptyMessage => (400, 50006),
             Self::UnknownReference => (400, 50035),
             Self::TooManyReactions => (400, 30010),
+            Self::NoPoll => (400, 520_006),
+            Self::PollExpired => (400, 520_001),
+            Self::PollMessage => (400, 520_003),
+            Self::PollEmoji => (400, 520_004),
+            Self::TooManyPolls => (400, 0),
             Self::TooManyChannels => (400, 30013),
             Self::TooManyRoles => (400, 30005),
             Self::NotInDirect => (403, 50003),

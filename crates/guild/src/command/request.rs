@@ -290,6 +290,8 @@ requests! {
     AddReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji) -> ();
     RemoveReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji, user: UserId) -> ();
     ClearReactions(channel: ChannelId, message: MessageId, emoji: Option<ReactionEmoji>) -> ();
+    Vote(channel: ChannelId, message: MessageId, answers: Vec<u8>) -> ();
+    EndPoll(channel: ChannelId, message: MessageId) -> Box<MessageReply>;
     StartTyping(channel: ChannelId) -> ();
     UpdateGuild(patch: Box<GuildPatch>) -> Box<GuildReply>;
     DeleteGuild -> ();

@@ -110,6 +110,7 @@ impl Guild {
             GuildResource::ThreadMember(member) => self.follow_thread_member(member),
             GuildResource::TemporaryMember(user_id) => self.temporary.follow(user_id),
             GuildResource::AuditEntry(entry) => self.audit.insert(entry),
+            GuildResource::OpenPoll(poll) => self.polls.follow(poll),
         }
     }
 
@@ -143,6 +144,7 @@ impl Guild {
                 self.temporary.remove(UserId::new(id));
             }
             ResourceKind::AuditEntry => self.audit.remove(Id::new(id)),
+            ResourceKind::OpenPoll => drop(self.polls.remove((ChannelId::new(id), MessageId::new(part)))),
         }
     }
 

@@ -36,6 +36,8 @@ impl ResourceIndex {
                 GuildResource::TemporaryMember(_) => {}
                 // `AuditLog` holds them.
                 GuildResource::AuditEntry(_) => {}
+                // `OpenPolls` holds them.
+                GuildResource::OpenPoll(_) => {}
             }
         }
         all

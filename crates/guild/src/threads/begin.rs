@@ -90,6 +90,7 @@ impl Guild {
         if let Some(post) = &new.message {
             self.check_filled(post)?;
             need_for_content(&parent, post)?;
+            self.need_for_poll(&parent, post)?;
         }
         let right = TagRight::of(&parent);
         let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, right)?;

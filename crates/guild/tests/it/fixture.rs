@@ -431,9 +431,19 @@ impl World {
             return false;
         }
         self.pass_ms(wait_ms);
-        self.guild.handle_timer(self.now);
-        self.drain();
+        self.timer();
         true
+    }
+
+    /// The timer now, and the load that it requests.
+    pub fn timer(&mut self) {
+        self.guild.handle_timer(self.now);
+        if let Some((channel, message)) = self.guild.poll_load() {
+            self.loads += 1;
+            let record = self.store.message(channel, message);
+            self.guild.handle_message_loaded(channel, message, record.map(Into::into));
+        }
+        self.drain();
     }
 
     /// Jobs are run and time passes until nothing is left to do.

@@ -13,6 +13,7 @@ mod members;
 mod memory;
 mod messages;
 mod permissions;
+mod polls;
 mod presence;
 mod presence_storm;
 mod random;

@@ -9,7 +9,7 @@ use crate::fixture::*;
 use guildhall_guild::{
     Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
     GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter, MemberPatch,
-    MessagePatch, MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output,
+    MessagePatch, MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewPoll, NewThread, NewWebhook, Outcome, Output,
     Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess,
     WebhookPost,
 };
@@ -17,7 +17,7 @@ use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
-    MessageInteraction, Nonce, OverwriteKind, Permissions, Presence, ReactionEmoji, RoleId, Status, User, UserId,
+    MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer, Presence, ReactionEmoji, RoleId, Status, User, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_stdx::{Now, Timestamp, steps_taken};
@@ -282,6 +282,12 @@ impl Lab {
         ] {
             self.owner(command);
         }
+        let answers = vec![PollAnswer { id: 0, text: Some("yes".to_owned()), emoji: None }];
+        let poll = NewPoll { question: "?".to_owned(), answers, duration_h: 1, allow_multiselect: false };
+        let polled = NewMessage { poll: Some(Box::new(poll)), ..NewMessage::default() };
+        let polled = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(polled))));
+        self.owner(Command::Vote(CHANNEL, polled, vec![1]));
+        self.owner(Command::EndPoll(CHANNEL, polled));
         self.commit();
     }
 

@@ -11,6 +11,7 @@ mod invites;
 mod matrix;
 mod permissions;
 mod pins;
+mod polls;
 mod reading;
 mod routes;
 mod threads;

@@ -7,6 +7,7 @@ use crate::{
     id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
     member::Member,
     message::{Attachment, Message, MessageInteraction, MessageReference, Nonce, StickerItem},
+    poll::{Poll, PollAnswer},
     snowflake::timestamp_of,
     user::User,
 };
@@ -256,6 +257,73 @@ impl<'a> InteractionBody<'a> {
     }
 }
 
+/// Text and emoji of a question or an answer.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct PollMediaBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emoji: Option<ReactionEmojiBody<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct PollAnswerBody<'a> {
+    answer_id: u8,
+    poll_media: PollMediaBody<'a>,
+}
+
+impl<'a> From<&'a PollAnswer> for PollAnswerBody<'a> {
+    fn from(answer: &'a PollAnswer) -> Self {
+        let emoji = answer.emoji.as_ref().map(Into::into);
+        Self { answer_id: answer.id, poll_media: PollMediaBody { text: answer.text.as_deref(), emoji } }
+    }
+}
+
+/// Number of votes for one answer of a poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct VoteCount {
+    /// Number of the answer.
+    pub id: u8,
+    pub count: u64,
+    /// One of them is the recipient's. False in events, which all recipients share.
+    pub me_voted: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PollResultsBody {
+    /// Without answers that have no votes.
+    answer_counts: Vec<VoteCount>,
+    is_finalized: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PollBody<'a> {
+    question: PollMediaBody<'a>,
+    answers: Vec<PollAnswerBody<'a>>,
+    expiry: Timestamp,
+    allow_multiselect: bool,
+    layout_type: u8,
+    results: PollResultsBody,
+}
+
+impl<'a> From<&'a Poll> for PollBody<'a> {
+    fn from(poll: &'a Poll) -> Self {
+        let count = |(answer, count): (&PollAnswer, &u64)| VoteCount { id: answer.id, count: *count, me_voted: false };
+        let counts = poll.results.iter().flat_map(|results| poll.answers.iter().zip(results).map(count));
+        Self {
+            question: PollMediaBody { text: Some(&poll.question), emoji: None },
+            answers: poll.answers.iter().map(Into::into).collect(),
+            expiry: poll.expires_at,
+            allow_multiselect: poll.allow_multiselect,
+            layout_type: 1,
+            results: PollResultsBody {
+                answer_counts: counts.filter(|of| of.count > 0).collect(),
+                is_finalized: poll.results.is_some(),
+            },
+        }
+    }
+}
+
 /// A message, for REST, MESSAGE_CREATE and MESSAGE_UPDATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageBody<'a> {
@@ -290,6 +358,8 @@ pub struct MessageBody<'a> {
     interaction_metadata: Option<InteractionMetadataBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interaction: Option<InteractionBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poll: Option<PollBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_reference: Option<ReferenceBody>,
     #[serde(skip_serializing_if = "ReferencedMessage::is_absent")]
@@ -332,6 +402,7 @@ impl<'a> MessageBody<'a> {
             interaction_metadata: (message.interaction.as_deref())
                 .map(|interaction| InteractionMetadataBody::new(interaction, message.guild_id)),
             interaction: message.interaction.as_deref().and_then(InteractionBody::of),
+            poll: message.poll.as_deref().map(Into::into),
             message_reference: message.message_reference.as_ref().map(Into::into),
             referenced_message: match message.answers() {
                 Some(_) => ReferencedMessage::Deleted,
@@ -378,6 +449,20 @@ impl<'a> MessageBody<'a> {
         self
     }
 
+    /// Adds the votes for its poll. Counts that are final stay, and only the recipient's own votes are added.
+    #[must_use]
+    pub fn with_votes(mut self, votes: &[VoteCount]) -> Self {
+        let Some(poll) = &mut self.poll else { return self };
+        let results = &mut poll.results;
+        if !results.is_finalized {
+            results.answer_counts = votes.iter().filter(|of| of.count > 0).copied().collect();
+        }
+        for of in &mut results.answer_counts {
+            of.me_voted = votes.iter().any(|vote| vote.id == of.id && vote.me_voted);
+        }
+        self
+    }
+
     /// Adds the message that this one replies to.
     #[must_use]
     pub fn with_referenced(mut self, referenced: ReferencedMessage<'a>) -> Self {
@@ -395,6 +480,7 @@ impl<'a> MessageBody<'a> {
             embeds,
             attachments,
             components,
+            poll,
             id: _,
             channel_id: _,
             author: _,
@@ -422,6 +508,7 @@ impl<'a> MessageBody<'a> {
         *embeds = &[];
         *attachments = Attachments(&[]);
         *components = &[];
+        *poll = None;
         self
     }
 }

@@ -39,7 +39,9 @@ pub use guild::{EmojiBody, GuildBody, GuildReference, RestGuildBody, Unavailable
 pub use invite::{InviteBody, InviteEventBody};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
 pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
-pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
+pub use message::{
+    MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage, VoteCount,
+};
 pub use passive::{ChannelUnread, ChannelUnreadUpdateBody, PassiveUpdateV1Body, PassiveUpdateV2Body};
 pub use presence::PresenceBody;
 pub use read_state::{ChannelPinsAckBody, MessageAckBody, NotificationSettingsBody, ReadStateBody};

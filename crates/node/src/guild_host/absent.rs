@@ -96,8 +96,8 @@ impl GuildHost {
         self.retry_at = None;
         self.is_deleting = false;
         self.message_loads_count = 0;
-        for (_, parked) in mem::take(&mut self.parked).into_iter().rev() {
-            self.waiting.push_front(Input::Command(parked.request));
+        for request in mem::take(&mut self.parked).into_values().rev().filter_map(|parked| parked.request) {
+            self.waiting.push_front(Input::Command(request));
         }
     }
 

@@ -207,7 +207,7 @@ impl GuildHost {
     /// Drops the guild, and hands over what it has not handled.
     fn give_up(&mut self, cx: &mut Context<'_>) {
         // Commands that wait for messages came first.
-        let parked = mem::take(&mut self.parked).into_values().map(|parked| Input::Command(parked.request));
+        let parked = mem::take(&mut self.parked).into_values().filter_map(|parked| parked.request.map(Input::Command));
         let inputs: Vec<Unhandled> = parked.chain(mem::take(&mut self.waiting)).map(Unhandled).collect();
         cx.done_inputs.extend(inputs.iter().map(|_| self.guild_id));
         cx.relays.gave_up(self.guild_id, inputs);

@@ -118,6 +118,15 @@ impl GuildHost {
             self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
             return self.refuse(cx, request.answer, Refusal::Unavailable);
         }
+        self.wait_for_message(cx, Some(request), (channel_id, message_id));
+    }
+
+    fn wait_for_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: Option<CommandRequest>,
+        (channel_id, message_id): (ChannelId, MessageId),
+    ) {
         *cx.counter += 1;
         self.parked.insert(*cx.counter, Parked { request, channel_id, message_id, is_loading: false });
         self.load_messages(cx);
@@ -139,19 +148,23 @@ impl GuildHost {
         result: Result<Option<CachedMessage>, StoreError>,
     ) {
         // Those of an earlier incarnation are not known any more: their commands run again on their own.
-        let Some(Parked { mut request, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
+        let Some(Parked { request, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
         self.message_loads_count -= 1;
         match result {
             Ok(message) => {
-                request.loads_count += 1;
                 self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, message));
                 // It has waited already, so it goes before the other waiting inputs of its guild.
-                self.waiting.push_front(Input::Command(request));
+                if let Some(mut request) = request {
+                    request.loads_count += 1;
+                    self.waiting.push_front(Input::Command(request));
+                }
             }
             Err(error) => {
                 warn!(guild_id = %self.guild_id, error = super::chain(&error), "a message could not be loaded");
                 self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
-                self.refuse(cx, request.answer, Refusal::Unavailable);
+                if let Some(request) = request {
+                    self.refuse(cx, request.answer, Refusal::Unavailable);
+                }
             }
         }
         self.load_messages(cx);
@@ -271,6 +284,10 @@ impl GuildHost {
             self.timers_held_until = Some(now.instant.after_ms(super::WRITES_ASKED_MS));
         } else if is_due {
             self.run_and_push(cx, |guild| guild.handle_timer(now));
+            let wanted = if let HostState::Live(guild) = &mut self.state { guild.poll_load() } else { None };
+            if let Some(wanted) = wanted {
+                self.wait_for_message(cx, None, wanted);
+            }
         }
         if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms && !self.is_handed_over() {
             // Checked again as late as possible.

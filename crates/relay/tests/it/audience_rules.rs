@@ -206,6 +206,7 @@ fn message_create(message: Message, referenced: Option<Message>) -> Event {
         author: None,
         mentioned: Vec::new(),
         referenced: referenced.map(Arc::new),
+        votes: Vec::new(),
     }));
     Event::new(GUILD, EventName::MessageCreate, AudienceRule::Members, payload)
 }

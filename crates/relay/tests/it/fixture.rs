@@ -275,6 +275,7 @@ pub fn said_in(
         author: None,
         mentioned: Vec::new(),
         referenced: None,
+        votes: Vec::new(),
     }));
     Event::new(GUILD, EventName::MessageCreate, AudienceRule::Channel(channel_id), payload)
 }

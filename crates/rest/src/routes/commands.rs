@@ -7,7 +7,7 @@
 //! Not here    their use: `super::interactions`.
 //! Spec        docs/protocol/reference.md §10.2; docs/protocol/choices.md "Application commands".
 
-use super::{Call, PathParams};
+use super::{Call, PathParams, small::need_own_application};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonBody, JsonRequest},

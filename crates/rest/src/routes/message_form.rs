@@ -9,9 +9,9 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
 };
-use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, Refusal, ReplyTo};
+use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, NewPoll, Refusal, ReplyTo};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
-use guildhall_model::{ChannelId, Id, Message, NewAttachment, Nonce};
+use guildhall_model::{ChannelId, EmojiId, Id, Message, NewAttachment, Nonce, PollAnswer, ReactionEmoji, is_unicode_emoji};
 use serde_json::Value;
 
 const NONCE_CHARS_MAX: usize = 25;
@@ -19,6 +19,12 @@ const ALLOWED_IDS_MAX: usize = 100;
 const STICKERS_MAX: usize = 3;
 const FILENAME_CHARS_MAX: usize = 1024;
 const URL_CHARS_MAX: usize = 2048;
+const POLL_QUESTION_CHARS_MAX: usize = 300;
+const POLL_ANSWER_CHARS_MAX: usize = 55;
+const POLL_ANSWERS_MAX: usize = 10;
+/// Longest poll: 32 days, as upstream.
+const POLL_HOURS_MAX: i64 = 768;
+const POLL_HOURS_DEFAULT: i64 = 24;
 /// Flags that a sender may set: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2.
 const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
 
@@ -90,15 +96,15 @@ pub(crate) fn new_message_with<T>(
             flags,
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
             reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
+            poll: form.optional("poll", poll).map(Box::new),
         };
         if is_v2 {
             refuse_with_v2(form, &message);
         }
-        refuse_unsupported(form);
         Some((message, others(form)))
     })?;
     let has_files = !message.attachments.is_empty() || !uploads.is_empty();
-    let has_rest = has_files || !message.sticker_ids.is_empty();
+    let has_rest = has_files || !message.sticker_ids.is_empty() || message.poll.is_some();
     let has_rich = !message.embeds.is_empty() || !message.components.is_empty();
     if message.content.trim().is_empty() && !has_rich && !has_rest {
         return Err(Refusal::EmptyMessage.into());
@@ -134,7 +140,7 @@ pub(crate) fn message_patch(body: &Value, uploads: &[usize]) -> Result<(MessageP
             flags,
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
         };
-        refuse_unsupported(form);
+        refuse_poll(form, "A poll cannot be added by an edit: send a new message.");
         Some(patch)
     })?;
     Ok((patch, files))
@@ -239,10 +245,54 @@ fn refuse_with_v2(form: &mut Form<'_>, message: &NewMessage) {
 }
 
 /// Better a clear no than a message without what it was about.
-fn refuse_unsupported(form: &mut Form<'_>) {
-    if form.optional("poll", |_| Ok(())).is_some() {
-        form.fault("poll", unsupported("This server has no polls."));
-    }
+pub(super) fn refuse_poll(form: &mut Form<'_>, message: &'static str) {
+    form.unsupported("poll", message);
+}
+
+fn poll(value: &Value) -> Parsed<NewPoll> {
+    form::object(value, |form| {
+        let question = form.required("question", |v| {
+            form::object(v, |form| {
+                form.unsupported("emoji", "A question has no emoji.");
+                form.required("text", |v| form::name(v, 1, POLL_QUESTION_CHARS_MAX))
+            })
+        });
+        let answers = form.required("answers", |v| form::list(v, 1, POLL_ANSWERS_MAX, poll_answer));
+        let hours = form.optional("duration", |v| form::integer(v, 1, POLL_HOURS_MAX)).unwrap_or(POLL_HOURS_DEFAULT);
+        form.optional("layout_type", |v| form::integer(v, 1, 1));
+        let allow_multiselect = form.optional("allow_multiselect", form::boolean).unwrap_or(false);
+        Some(NewPoll { question: question?, answers: answers?, duration_h: hours as u32, allow_multiselect })
+    })
+}
+
+/// An answer without a number. It has a text or an emoji.
+fn poll_answer(value: &Value) -> Parsed<PollAnswer> {
+    form::object(value, |form| {
+        form.required("poll_media", |v| {
+            form::object(v, |form| {
+                let text = form.optional("text", |v| form::name(v, 1, POLL_ANSWER_CHARS_MAX));
+                let emoji = form.optional("emoji", poll_emoji);
+                if text.is_none() && emoji.is_none() && form.has_no_faults() {
+                    form.fault("text", FieldError::required());
+                }
+                Some(PollAnswer { id: 0, text, emoji })
+            })
+        })
+    })
+}
+
+/// A custom emoji by its id, or a Unicode emoji by its name.
+fn poll_emoji(value: &Value) -> Parsed<ReactionEmoji> {
+    form::object(value, |form| {
+        let id: Option<EmojiId> = form.optional("id", form::id);
+        let name = form.optional("name", |v| form::text(v, 0, ReactionEmoji::NAME_BYTES_MAX));
+        form.optional("animated", form::boolean);
+        let name = name.unwrap_or_default();
+        if id.is_none() && !is_unicode_emoji(&name) {
+            form.fault("name", FieldError::new("INVALID_EMOJI", "Not a Unicode emoji, and no id of a custom one."));
+        }
+        Some(ReactionEmoji { id, name })
+    })
 }
 
 /// Without white space at its ends, as upstream, and without U+0000, at which some clients end a text; the length is

@@ -24,6 +24,7 @@ mod members;
 pub(crate) mod message_form;
 mod messages;
 mod pins;
+mod polls;
 mod reactions;
 mod read_states;
 mod render;

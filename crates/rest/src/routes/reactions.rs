@@ -18,7 +18,9 @@ fn message_of(params: &PathParams) -> Result<(ChannelId, MessageId), ApiError> {
 }
 
 fn emoji_of(params: &PathParams) -> Result<ReactionEmoji, ApiError> {
-    ReactionEmoji::parse(params.text("emoji")).ok_or(ApiError::UNKNOWN_EMOJI)
+    // Votes of polls have their own routes.
+    let emoji = ReactionEmoji::parse(params.text("emoji")).filter(|emoji| emoji.answer().is_none());
+    emoji.ok_or(ApiError::UNKNOWN_EMOJI)
 }
 
 /// As above; also a text that earlier versions took for an emoji, if the message has a reaction with it.

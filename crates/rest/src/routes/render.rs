@@ -7,8 +7,8 @@
 
 use guildhall_guild::{MessageRecord, MessageReply};
 use guildhall_model::{
-    Message, User,
-    from_gateway::{MessageBody, ReactionBody, ReferencedMessage},
+    Message, ReactionEmoji, User,
+    from_gateway::{MessageBody, ReactionBody, ReferencedMessage, VoteCount},
 };
 
 /// A message without reactions and reference.
@@ -26,16 +26,31 @@ pub(crate) fn message<'a>(
     referenced: Option<Option<&'a Message>>,
 ) -> MessageBody<'a> {
     let reactions = record.reactions.iter().filter(|(_, users)| !users.is_empty());
-    let reactions =
-        reactions.map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64, users.contains(&viewer.id)));
-    with_reference(viewer, plain(viewer, &record.message).with_reactions(reactions.collect()), referenced)
+    let reactions = reactions.map(|(emoji, users)| (emoji, users.len() as u64, users.contains(&viewer.id)));
+    with_reference(viewer, with_reactions(plain(viewer, &record.message), reactions), referenced)
+}
+
+/// With reactions, and the votes for its poll, which are among them: each with its number, and whether the viewer's is
+/// one of them.
+fn with_reactions<'a>(
+    body: MessageBody<'a>,
+    all: impl Iterator<Item = (&'a ReactionEmoji, u64, bool)>,
+) -> MessageBody<'a> {
+    let (mut reactions, mut votes) = (Vec::new(), Vec::new());
+    for (emoji, count, me) in all {
+        match emoji.answer() {
+            Some(id) => votes.push(VoteCount { id, count, me_voted: me }),
+            None => reactions.push(ReactionBody::new(emoji, count, me)),
+        }
+    }
+    body.with_reactions(reactions).with_votes(&votes)
 }
 
 /// A message as a guild answered it to the viewer.
 pub(crate) fn reply<'a>(viewer: &User, reply: &'a MessageReply) -> MessageBody<'a> {
-    let reactions = reply.reactions.iter().map(|of| ReactionBody::new(&of.emoji, of.count, of.me));
+    let reactions = reply.reactions.iter().map(|of| (&of.emoji, of.count, of.me));
     let referenced = reply.referenced.as_ref().map(Option::as_deref);
-    with_reference(viewer, plain(viewer, &reply.message).with_reactions(reactions.collect()), referenced)
+    with_reference(viewer, with_reactions(plain(viewer, &reply.message), reactions), referenced)
 }
 
 fn with_reference<'a>(
@@ -53,7 +68,7 @@ fn with_reference<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guildhall_model::{ChannelId, GuildId, MessageId, MessageReference, ReactionEmoji, UserId};
+    use guildhall_model::{ChannelId, GuildId, MessageId, MessageReference, UserId};
     use serde_json::json;
     use std::sync::Arc;
 

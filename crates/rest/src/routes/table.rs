@@ -11,7 +11,7 @@ use super::{
     erased::{Erased, erased},
     guilds,
     interactions::{callback, index, invoke, permissions},
-    invites, members, messages, pins, reactions, read_states, roles, scheduled_events, settings_proto, small, stages,
+    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, settings_proto, small, stages,
     stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
@@ -133,6 +133,9 @@ pub(crate) static ROUTES: &[Route] = rows! {
     PUT    "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::add                   Reaction;
     DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::remove_own            Reaction;
     DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}"    reactions::remove                Reaction;
+    PUT    "/channels/{channel_id}/polls/{message_id}/answers/@me"                       polls::vote                      Reaction       Message;
+    GET    "/channels/{channel_id}/polls/{message_id}/answers/{answer_id}"               polls::voters                    History;
+    POST   "/channels/{channel_id}/polls/{message_id}/expire"                            polls::expire                    MessageEdit;
 
     // Guilds.
     POST   "/guilds"                                                                     guilds::create                   GuildCreate    Caller;

@@ -131,6 +131,13 @@ fn rows() -> Vec<Row> {
         row("DELETE", "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me", reactions, NOTHING, [HIDDEN, DONE, DONE, DONE, DONE, DONE]),
         row("DELETE", "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}",
             &[("message_id", "reacted"), ("emoji", "fire"), ("user_id", "victim")], NOTHING, by_moderators_of_channel(DONE)),
+        // Polls.
+        row("PUT", "/channels/{channel_id}/polls/{message_id}/answers/@me", &[("message_id", "polled")], json!({"answer_ids": ["1"]}),
+            [HIDDEN, DONE, FORBIDDEN, DONE, DONE, DONE]),
+        row("POST", "/channels/{channel_id}/polls/{message_id}/expire", &[("message_id", "polled")], NOTHING,
+            [HIDDEN, OK, FORBIDDEN, LOCKED, OK, OK]),
+        row("POST", "/channels/{channel_id}/polls/{message_id}/expire", &[("message_id", "other")], NOTHING,
+            [HIDDEN, (403, 50005), FORBIDDEN, LOCKED, (403, 50005), (400, 520_006)]),
         // Guilds.
         row("POST", "/guilds", &[], json!({"name": "mine"}), by_anybody(MADE)),
         row("PATCH", "/guilds/{guild_id}", &[], json!({"description": "d"}), by_moderators(OK)),
@@ -384,6 +391,11 @@ impl Scene {
             "other" => self.say(&owner, &place),
             // Of whoever is not the caller.
             "others" => self.say(&self.victim, &place),
+            "polled" => {
+                let answers = json!([{"poll_media": {"text": "red"}}, {"poll_media": {"text": "green"}}]);
+                let body = json!({"poll": {"question": {"text": "colour?"}, "answers": answers}});
+                id_of(&self.caller(who).done("POST", &format!("/channels/{place}/messages"), body))
+            }
             "pinned" => {
                 let message = self.say(&owner, &place);
                 owner.done("PUT", &format!("/channels/{place}/pins/{message}"), NOTHING);
