@@ -5,7 +5,7 @@
 //! Not here    collections: `guildhall_stdx::heap`.
 
 use crate::{event::Event, members::MemberEntry, payload::Payload, protocol::Published, structure::GuildStructure};
-use guildhall_model::{Channel, Member, Message, Presence, Role, User};
+use guildhall_model::{Channel, Member, Message, MessageSnapshot, Presence, Role, User};
 use guildhall_stdx::heap::{self, Sample};
 
 /// Texts and fields of an activity, or of an embed or component, besides its value: they are rarely looked at.
@@ -55,7 +55,9 @@ pub fn entry_heap(entry: &MemberEntry) -> usize {
 /// Heap of a message.
 #[must_use]
 pub fn message_heap(message: &Message) -> usize {
-    let objects = message.embeds.len() + message.components.len() + message.attachments.len();
+    let of_snapshot = |of: &MessageSnapshot| of.embeds.len() + of.components.len() + of.attachments.len() + 2;
+    let forwarded: usize = message.snapshots.iter().map(of_snapshot).sum();
+    let objects = message.embeds.len() + message.components.len() + message.attachments.len() + forwarded;
     heap::part_of(&message.author, user_heap)
         + text(&message.content)
         + heap::of_buffer(&message.mentions)

@@ -37,7 +37,7 @@ pub use backend::{
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use interaction::{InteractionContext, InteractionQuery, RESOLVED_MAX, Response, ResponsePatch};
-pub use message::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, NewPoll, ReplyTo};
+pub use message::{AllowedMentions, CONTENT_CHARS_MAX, Forward, MessagePatch, NewMessage, NewPoll, ReplyTo};
 pub use outcome::Outcome;
 pub(crate) use outcome::{CommandResult, Stop};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};

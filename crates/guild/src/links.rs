@@ -26,7 +26,7 @@ impl LinkRenewer {
     /// The message with links in force.
     #[must_use]
     pub fn renewed(&self, now: Timestamp, message: Arc<Message>) -> Arc<Message> {
-        let renew = self.0.as_ref().filter(|_| !message.attachments.is_empty());
+        let renew = self.0.as_ref().filter(|_| message.all_attachments().next().is_some());
         renew.and_then(|renew| renew.renew(now, &message)).map_or(message, Arc::new)
     }
 }

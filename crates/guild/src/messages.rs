@@ -12,7 +12,7 @@ use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, CommandResult, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted},
+    command::{Actor, CommandResult, Forward, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted},
     machine::Guild,
     mentions::Mentioning,
     record::Write,
@@ -262,9 +262,9 @@ impl Guild {
             components: new.components.clone(),
             attachments: self.with_ids(now, &new.attachments),
             sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
-            flags: new.flags,
+            flags: new.flags | if new.forward.is_some() { Message::HAS_SNAPSHOT } else { 0 },
             poll: self.poll_of(now, new),
-            ..message
+            ..forwarding(new, message)
         }
     }
 
@@ -272,12 +272,16 @@ impl Guild {
     pub(crate) fn check_filled(&self, new: &NewMessage) -> Result<(), Refusal> {
         self.sticker_items(&new.sticker_ids)?;
         self.check_poll(new)?;
+        if new.forward.as_ref().is_some_and(|forward| forward.snapshot.is_none()) {
+            return Err(Refusal::InvalidForm("message_reference"));
+        }
         let is_empty = new.content.trim().is_empty()
             && new.embeds.is_empty()
             && new.components.is_empty()
             && new.attachments.is_empty()
             && new.sticker_ids.is_empty()
-            && new.poll.is_none();
+            && new.poll.is_none()
+            && new.forward.is_none();
         if is_empty { Err(Refusal::EmptyMessage) } else { Ok(()) }
     }
 
@@ -477,6 +481,9 @@ impl Guild {
         if changes_content && before.poll.is_some() {
             return Err(Refusal::PollMessage.into());
         }
+        if changes_content && !before.snapshots.is_empty() {
+            return Err(Refusal::InvalidForm("content").into());
+        }
         self.need_editable(&context)?;
         if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
             context.need(Permissions::EMBED_LINKS)?;
@@ -642,12 +649,28 @@ fn shown_reactions(context: &ChannelContext, message: &CachedMessage, actor: Act
     if context.may_read_history() { message.counts(actor) } else { Vec::new() }
 }
 
-/// Refuses embeds and files of a new message without their permissions.
+/// `message` with the one that `new` forwards.
+fn forwarding(new: &NewMessage, message: Message) -> Message {
+    let Some(forward) = &new.forward else { return message };
+    let Forward { channel_id, message_id, guild_id, snapshot } = &**forward;
+    Message {
+        message_reference: Some(MessageReference {
+            message_id: *message_id,
+            channel_id: *channel_id,
+            guild_id: *guild_id,
+        }),
+        snapshots: snapshot.iter().cloned().collect(),
+        ..message
+    }
+}
+
+/// Refuses embeds and files of a new message without their permissions, also of one that it forwards.
 pub(crate) fn need_for_content(context: &ChannelContext, new: &NewMessage) -> Result<(), Refusal> {
-    if !new.embeds.is_empty() {
+    let snapshot = new.forward.as_ref().and_then(|forward| forward.snapshot.as_ref());
+    if !new.embeds.is_empty() || snapshot.is_some_and(|snapshot| !snapshot.embeds.is_empty()) {
         context.need(Permissions::EMBED_LINKS)?;
     }
-    if !new.attachments.is_empty() {
+    if !new.attachments.is_empty() || snapshot.is_some_and(|snapshot| !snapshot.attachments.is_empty()) {
         context.need(Permissions::ATTACH_FILES)?;
     }
     Ok(())

@@ -5,6 +5,7 @@
 use crate::{
     id::{ApplicationId, ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
     poll::Poll,
+    snowflake::timestamp_of,
     user::User,
 };
 use guildhall_stdx::Timestamp;
@@ -107,6 +108,54 @@ pub struct StickerItem {
     pub name: String,
     /// 1 PNG, 2 APNG, 3 Lottie, 4 GIF.
     pub format_type: u8,
+}
+
+/// Content of a forwarded message, as it was when it was forwarded. Changes of the original do not reach it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageSnapshot {
+    /// As [`Message::kind`].
+    #[serde(rename = "type", default)]
+    pub kind: u8,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub content: String,
+    /// Time at which the original was sent.
+    pub timestamp: Timestamp,
+    /// As [`Message::edited_timestamp`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    pub flags: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<Arc<User>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mention_roles: Vec<RoleId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub embeds: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Value>,
+    /// The original's own files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sticker_items: Vec<StickerItem>,
+}
+
+impl From<&Message> for MessageSnapshot {
+    fn from(message: &Message) -> Self {
+        Self {
+            kind: message.kind,
+            content: message.content.clone(),
+            timestamp: timestamp_of(message.id),
+            edited_timestamp: message.edited_timestamp,
+            flags: message.flags,
+            mentions: message.mentions.clone(),
+            mention_roles: message.mention_roles.clone(),
+            embeds: message.embeds.clone(),
+            components: message.components.clone(),
+            attachments: message.attachments.clone(),
+            sticker_items: message.sticker_items.clone(),
+        }
+    }
 }
 
 /// The interaction that a message answers.
@@ -213,6 +262,9 @@ pub struct Message {
     /// Poll in the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Box<Poll>>,
+    /// The message that this one forwards, which `message_reference` names. At most one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<MessageSnapshot>,
 }
 
 impl Message {
@@ -243,6 +295,8 @@ impl Message {
     pub const EPHEMERAL: u32 = 1 << 6;
     /// Flag: the application has not answered yet.
     pub const LOADING: u32 = 1 << 7;
+    /// Flag: it forwards another message.
+    pub const HAS_SNAPSHOT: u32 = 1 << 14;
     /// Flag: the message consists of components only.
     pub const IS_COMPONENTS_V2: u32 = 1 << 15;
 
@@ -273,6 +327,7 @@ impl Message {
             application_id: None,
             interaction: None,
             poll: None,
+            snapshots: Vec::new(),
         }
     }
 
@@ -284,13 +339,18 @@ impl Message {
             .then_some((reference.channel_id, reference.message_id))
     }
 
+    /// Its own files, and those of the message that it forwards.
+    pub fn all_attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.attachments.iter().chain(self.snapshots.iter().flat_map(|snapshot| &snapshot.attachments))
+    }
+
     /// Was sent in a direct message.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.guild_id.is_none()
     }
 
-    /// Has neither content nor attachments, embeds, stickers or a poll.
+    /// Has neither content nor attachments, embeds, stickers, a poll or a forwarded message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.trim().is_empty()
@@ -299,6 +359,7 @@ impl Message {
             && self.attachments.is_empty()
             && self.sticker_items.is_empty()
             && self.poll.is_none()
+            && self.snapshots.is_empty()
     }
 
     /// The account wrote the message or is mentioned in it. The gateway never redacts its content for that account.

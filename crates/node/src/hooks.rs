@@ -201,6 +201,20 @@ enum Text<'a> {
 impl Text<'_> {
     fn draft(&self, Place { guild_id, channel_id, author, edited }: Place) -> Draft<'_> {
         match self {
+            // A forwarded text counts as the author's.
+            Self::New(NewMessage { forward: Some(forward), .. }) if forward.snapshot.is_some() => {
+                let snapshot = forward.snapshot.as_ref();
+                Draft {
+                    guild_id,
+                    channel_id,
+                    author,
+                    edited,
+                    content: snapshot.map_or("", |snapshot| &snapshot.content),
+                    embeds: snapshot.map_or(&[], |snapshot| &snapshot.embeds),
+                    components: snapshot.map_or(&[], |snapshot| &snapshot.components),
+                    attachments: &[],
+                }
+            }
             Self::New(NewMessage { content, embeds, components, attachments, .. }) => {
                 Draft { guild_id, channel_id, author, edited, content, embeds, components, attachments }
             }
@@ -219,7 +233,10 @@ impl Text<'_> {
 
     fn replace(&mut self, content: String) {
         match self {
-            Self::New(new) => new.content = content,
+            Self::New(new) => match new.forward.as_mut().and_then(|forward| forward.snapshot.as_mut()) {
+                Some(snapshot) => snapshot.content = content,
+                None => new.content = content,
+            },
             Self::Edit(patch) => patch.content = Some(content),
         }
     }

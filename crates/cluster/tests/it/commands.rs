@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{
     Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
-    Command, DirectCommand, EmojiPatch, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
+    Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
     NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
     NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch,
@@ -37,6 +37,12 @@ fn new_message() -> NewMessage {
             answers: poll().answers,
             duration_h: 24,
             allow_multiselect: true,
+        })),
+        forward: Some(Box::new(Forward {
+            channel_id: id(100),
+            message_id: id(5_000),
+            guild_id: Some(id(1)),
+            snapshot: Some(snapshot()),
         })),
     }
 }

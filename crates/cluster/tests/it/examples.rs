@@ -4,7 +4,7 @@ use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, Member
 use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, Channel, ChannelId, ChannelType, ClientStatus,
     DefaultReaction, Direct, DirectFields, Emoji, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
-    Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, Nonce, Overwrite, OverwriteKind,
+    Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind,
     Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
     StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook,
 };
@@ -317,7 +317,24 @@ pub fn message(n: u64) -> Arc<Message> {
         application_id: Some(id(9)),
         interaction: Some(Box::new(interaction())),
         poll: Some(Box::new(poll())),
+        snapshots: vec![snapshot()],
     })
+}
+
+pub fn snapshot() -> MessageSnapshot {
+    MessageSnapshot {
+        kind: Message::KIND_REPLY,
+        content: "hello".to_owned(),
+        timestamp: at(7),
+        edited_timestamp: Some(at(8)),
+        flags: 1 << 2,
+        mentions: vec![user(8)],
+        mention_roles: vec![id(901)],
+        embeds: vec![any_json()],
+        components: vec![any_json()],
+        attachments: vec![attachment()],
+        sticker_items: vec![StickerItem { id: id(61), name: "wave".to_owned(), format_type: 4 }],
+    }
 }
 
 pub fn poll() -> Poll {

@@ -1,6 +1,8 @@
 //! Input of commands that create and edit messages.
 
-use guildhall_model::{Id, MessageId, NewAttachment, Nonce, PollAnswer, RoleId, StickerId, UserId};
+use guildhall_model::{
+    ChannelId, GuildId, Id, MessageId, MessageSnapshot, NewAttachment, Nonce, PollAnswer, RoleId, StickerId, UserId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,6 +37,20 @@ pub struct NewMessage {
     /// Poll in the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Box<NewPoll>>,
+    /// The message that it forwards. It has nothing else then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Box<Forward>>,
+}
+
+/// A message that a new one forwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forward {
+    pub channel_id: ChannelId,
+    pub message_id: MessageId,
+    /// None: a direct message.
+    pub guild_id: Option<GuildId>,
+    /// The caller has read it as an account that may. A guild refuses the message without it.
+    pub snapshot: Option<MessageSnapshot>,
 }
 
 /// A new poll.

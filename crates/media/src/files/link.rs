@@ -132,18 +132,25 @@ impl Links {
 
     /// The message with new links to its own files, in attachments and embeds. None if nothing changes.
     pub fn renew(&self, now: Timestamp, message: &Message) -> Option<Message> {
-        if message.attachments.is_empty() {
-            return None;
-        }
+        message.all_attachments().next()?;
         let mut renewed = message.clone();
-        let mut is_changed = false;
-        for attachment in &mut renewed.attachments {
-            is_changed |= self.renew_text(now, &message.attachments, &mut attachment.url);
-        }
-        for embed in &mut renewed.embeds {
-            is_changed |= self.renew_value(now, &message.attachments, embed);
+        let mut is_changed = self.renew_all(now, &mut renewed.attachments, &mut renewed.embeds);
+        for snapshot in &mut renewed.snapshots {
+            is_changed |= self.renew_all(now, &mut snapshot.attachments, &mut snapshot.embeds);
         }
         is_changed.then_some(renewed)
+    }
+
+    fn renew_all(&self, now: Timestamp, attachments: &mut [Attachment], embeds: &mut [Value]) -> bool {
+        let own = attachments.to_vec();
+        let mut is_changed = false;
+        for attachment in attachments {
+            is_changed |= self.renew_text(now, &own, &mut attachment.url);
+        }
+        for embed in embeds {
+            is_changed |= self.renew_value(now, &own, embed);
+        }
+        is_changed
     }
 
     /// `own` are the files of the message. Whether the text differs now.

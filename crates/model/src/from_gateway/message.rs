@@ -6,7 +6,7 @@ use crate::{
     emoji::ReactionEmoji,
     id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
     member::Member,
-    message::{Attachment, Message, MessageInteraction, MessageReference, Nonce, StickerItem},
+    message::{Attachment, Message, MessageInteraction, MessageReference, MessageSnapshot, Nonce, StickerItem},
     poll::{Poll, PollAnswer},
     snowflake::timestamp_of,
     user::User,
@@ -105,6 +105,10 @@ struct ReferenceBody {
     channel_id: ChannelId,
     #[serde(skip_serializing_if = "Option::is_none")]
     guild_id: Option<GuildId>,
+}
+
+impl ReferenceBody {
+    const FORWARD: u8 = 1;
 }
 
 impl From<&MessageReference> for ReferenceBody {
@@ -257,6 +261,49 @@ impl<'a> InteractionBody<'a> {
     }
 }
 
+#[derive(Clone, Debug, Serialize)]
+struct SnapshotBody<'a> {
+    message: SnapshotMessageBody<'a>,
+}
+
+/// Content of a forwarded message.
+#[derive(Clone, Debug, Serialize)]
+struct SnapshotMessageBody<'a> {
+    #[serde(rename = "type")]
+    kind: u8,
+    content: &'a str,
+    timestamp: Timestamp,
+    edited_timestamp: Option<Timestamp>,
+    flags: u32,
+    mentions: Vec<UserBody<'a>>,
+    mention_roles: &'a [RoleId],
+    embeds: &'a [Value],
+    components: &'a [Value],
+    attachments: Attachments<'a>,
+    #[serde(skip_serializing_if = "StickerItems::is_empty")]
+    sticker_items: StickerItems<'a>,
+}
+
+impl<'a> From<&'a MessageSnapshot> for SnapshotBody<'a> {
+    fn from(snapshot: &'a MessageSnapshot) -> Self {
+        Self {
+            message: SnapshotMessageBody {
+                kind: snapshot.kind,
+                content: &snapshot.content,
+                timestamp: snapshot.timestamp,
+                edited_timestamp: snapshot.edited_timestamp,
+                flags: snapshot.flags,
+                mentions: snapshot.mentions.iter().map(|user| (&**user).into()).collect(),
+                mention_roles: &snapshot.mention_roles,
+                embeds: &snapshot.embeds,
+                components: &snapshot.components,
+                attachments: Attachments(&snapshot.attachments),
+                sticker_items: StickerItems(&snapshot.sticker_items),
+            },
+        }
+    }
+}
+
 /// Text and emoji of a question or an answer.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct PollMediaBody<'a> {
@@ -360,6 +407,8 @@ pub struct MessageBody<'a> {
     interaction: Option<InteractionBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     poll: Option<PollBody<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    message_snapshots: Vec<SnapshotBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_reference: Option<ReferenceBody>,
     #[serde(skip_serializing_if = "ReferencedMessage::is_absent")]
@@ -403,7 +452,11 @@ impl<'a> MessageBody<'a> {
                 .map(|interaction| InteractionMetadataBody::new(interaction, message.guild_id)),
             interaction: message.interaction.as_deref().and_then(InteractionBody::of),
             poll: message.poll.as_deref().map(Into::into),
-            message_reference: message.message_reference.as_ref().map(Into::into),
+            message_snapshots: message.snapshots.iter().map(Into::into).collect(),
+            message_reference: message.message_reference.as_ref().map(|reference| match message.snapshots[..] {
+                [] => reference.into(),
+                _ => ReferenceBody { kind: ReferenceBody::FORWARD, ..reference.into() },
+            }),
             referenced_message: match message.answers() {
                 Some(_) => ReferencedMessage::Deleted,
                 None => ReferencedMessage::NotAReply,
@@ -436,6 +489,9 @@ impl<'a> MessageBody<'a> {
         self.author = self.author.for_rest();
         for mention in &mut self.mentions {
             mention.user = mention.user.for_rest();
+        }
+        for user in self.message_snapshots.iter_mut().flat_map(|of| &mut of.message.mentions) {
+            *user = user.for_rest();
         }
         self.interaction_metadata = self.interaction_metadata.map(InteractionMetadataBody::for_rest);
         self.interaction = self.interaction.map(|of| InteractionBody { user: of.user.for_rest(), ..of });
@@ -481,6 +537,7 @@ impl<'a> MessageBody<'a> {
             attachments,
             components,
             poll,
+            message_snapshots,
             id: _,
             channel_id: _,
             author: _,
@@ -509,6 +566,7 @@ impl<'a> MessageBody<'a> {
         *attachments = Attachments(&[]);
         *components = &[];
         *poll = None;
+        message_snapshots.clear();
         self
     }
 }

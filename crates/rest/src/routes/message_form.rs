@@ -9,7 +9,7 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
 };
-use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, MessagePatch, NewMessage, NewPoll, Refusal, ReplyTo};
+use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, Forward, MessagePatch, NewMessage, NewPoll, Refusal, ReplyTo};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
 use guildhall_model::{ChannelId, EmojiId, Id, Message, NewAttachment, Nonce, PollAnswer, ReactionEmoji, is_unicode_emoji};
 use serde_json::Value;
@@ -84,6 +84,7 @@ pub(crate) fn new_message_with<T>(
         let flags = form.optional("flags", flags).unwrap_or(0);
         let is_v2 = flags & Message::IS_COMPONENTS_V2 != 0;
         let components = form.optional("components", |v| component_form::of_message(v, Some(is_v2)));
+        let reference = form.optional("message_reference", |v| reference(v, channel_id));
         let message = NewMessage {
             content,
             attachments,
@@ -95,16 +96,26 @@ pub(crate) fn new_message_with<T>(
             components: components.unwrap_or_default(),
             flags,
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
-            reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
+            reply_to: match &reference {
+                Some(Reference::Reply(reply_to)) => Some(*reply_to),
+                _ => None,
+            },
             poll: form.optional("poll", poll).map(Box::new),
+            forward: match reference {
+                Some(Reference::Forward(forward)) => Some(forward),
+                _ => None,
+            },
         };
+        if message.forward.is_some() && has_more_than_forward(&message, uploads) {
+            form.fault("message_reference", unsupported("A message that forwards another one has nothing else in it."));
+        }
         if is_v2 {
             refuse_with_v2(form, &message);
         }
         Some((message, others(form)))
     })?;
     let has_files = !message.attachments.is_empty() || !uploads.is_empty();
-    let has_rest = has_files || !message.sticker_ids.is_empty() || message.poll.is_some();
+    let has_rest = has_files || !message.sticker_ids.is_empty() || message.poll.is_some() || message.forward.is_some();
     let has_rich = !message.embeds.is_empty() || !message.components.is_empty();
     if message.content.trim().is_empty() && !has_rich && !has_rest {
         return Err(Refusal::EmptyMessage.into());
@@ -355,20 +366,41 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
     })
 }
 
-fn reply_to(value: &Value, channel_id: ChannelId) -> Parsed<ReplyTo> {
+/// What a message refers to.
+enum Reference {
+    Reply(ReplyTo),
+    /// Without the forwarded content.
+    Forward(Box<Forward>),
+}
+
+fn has_more_than_forward(message: &NewMessage, uploads: &[usize]) -> bool {
+    !message.content.is_empty()
+        || !message.embeds.is_empty()
+        || !message.components.is_empty()
+        || !message.attachments.is_empty()
+        || !message.sticker_ids.is_empty()
+        || !uploads.is_empty()
+        || message.poll.is_some()
+}
+
+fn reference(value: &Value, channel_id: ChannelId) -> Parsed<Reference> {
     form::object(value, |form| {
+        let referenced = form.optional("channel_id", form::id);
         if form.optional("type", |v| form::integer(v, 0, 1)) == Some(1) {
-            form.fault_here(unsupported("This server does not forward messages."));
+            form.optional("fail_if_not_exists", form::boolean);
+            let message_id = form.required("message_id", form::id)?;
+            let channel_id = referenced.unwrap_or(channel_id);
+            let forward = Forward { channel_id, message_id, guild_id: None, snapshot: None };
+            return Some(Reference::Forward(Box::new(forward)));
         }
-        let elsewhere = form.optional("channel_id", form::id).is_some_and(|id: ChannelId| id != channel_id);
-        if elsewhere {
+        if referenced.is_some_and(|id: ChannelId| id != channel_id) {
             form.fault_here(FieldError::new(
                 "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
                 "Cannot reply to a message in a different channel",
             ));
         }
         let fail_if_not_exists = form.optional("fail_if_not_exists", form::boolean).unwrap_or(true);
-        Some(ReplyTo { message_id: form.required("message_id", form::id)?, fail_if_not_exists })
+        Some(Reference::Reply(ReplyTo { message_id: form.required("message_id", form::id)?, fail_if_not_exists }))
     })
 }
 
@@ -509,7 +541,9 @@ mod tests {
             code(json!({"message_id": "1", "channel_id": "11"})),
             [json!("REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL"), json!(null)]
         );
-        assert_eq!(code(json!({"message_id": "1", "type": 1})), [json!("UNSUPPORTED"), json!(null)]);
+        assert_eq!(code(json!({"message_id": "1", "type": 1})), [json!("UNSUPPORTED"), json!(null)], "with content");
+        let forward = read(json!({"message_reference": {"message_id": "1", "channel_id": "11", "type": 1}}));
+        assert!(forward.forward.is_some() && forward.reply_to.is_none());
         assert_eq!(code(json!({})), [json!(null), json!("BASE_TYPE_REQUIRED")]);
         assert_eq!(code(json!({"message_id": "x"})), [json!(null), json!("NUMBER_TYPE_COERCE")]);
     }
@@ -523,7 +557,7 @@ mod tests {
         assert!(need_bot(&linked, false).is_err() && need_bot(&linked, true).is_ok());
         let odd = faults(json!({"attachments": [{"url": "file:///a", "filename": ""}]}));
         assert_eq!(odd["attachments"]["0"]["url"]["_errors"][0]["code"], "URL_TYPE_INVALID_SCHEME");
-        assert_eq!(faults(json!({"poll": {}}))["poll"]["_errors"][0]["code"], "UNSUPPORTED");
+        assert_eq!(faults(json!({"poll": {}}))["poll"]["question"]["_errors"][0]["code"], "BASE_TYPE_REQUIRED");
     }
 
     #[test]

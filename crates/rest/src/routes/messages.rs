@@ -17,8 +17,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{MessageRecord, request};
-use guildhall_model::{ChannelId, Message, MessageId, from_gateway::MessageBody, smallest_id_at};
+use guildhall_guild::{Forward, MessageRecord, request};
+use guildhall_model::{ChannelId, Message, MessageId, MessageReference, from_gateway::MessageBody, smallest_id_at};
 use guildhall_stdx::Timestamp;
 use guildhall_store::Page;
 use std::{collections::BTreeMap, sync::Arc};
@@ -111,6 +111,9 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
     let body = request.read(&api, permit, channel_id, api.may_attach(&caller, channel_id, None)).await?;
     let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
+    if let Some(forward) = &mut message.forward {
+        fill_forward(&api, &caller, forward).await?;
+    }
     let kept = body.uploads.keep(&api.media, channel_id, &files).await?;
     kept.put_into(&mut message);
     let command = request::CreateMessage(channel_id, Box::new(message));
@@ -119,6 +122,33 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
         api.node.wrote_message(caller.id, channel_id, reply.message.id);
     }
     Ok(Json(render::reply(&caller, &reply)).into_response())
+}
+
+/// Types of messages that can be forwarded: plain ones, replies, answers to commands.
+const FORWARDED_KINDS: [u8; 4] = [
+    Message::KIND_DEFAULT,
+    Message::KIND_REPLY,
+    Message::KIND_CHAT_INPUT_COMMAND,
+    Message::KIND_CONTEXT_MENU_COMMAND,
+];
+
+/// Reads the message to forward, if the caller may read it with its content. One that forwards another stands for that.
+async fn fill_forward(api: &Api, caller: &Caller, forward: &mut Forward) -> Result<(), ApiError> {
+    let source = readable(api, caller, forward.channel_id, forward.message_id).await?.message;
+    if !render::may_read_content(caller, &source) {
+        return Err(ApiError::MISSING_ACCESS);
+    }
+    if !FORWARDED_KINDS.contains(&source.kind) || source.poll.is_some() {
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50068, "Invalid message type"));
+    }
+    forward.guild_id = source.guild_id;
+    if let (Some(original), Some(reference)) = (source.snapshots.first(), source.message_reference) {
+        let MessageReference { message_id, channel_id, guild_id } = reference;
+        *forward = Forward { channel_id, message_id, guild_id, snapshot: Some(original.clone()) };
+    } else {
+        forward.snapshot = Some((&*source).into());
+    }
+    Ok(())
 }
 
 pub(super) async fn edit(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {

@@ -14,8 +14,13 @@ use guildhall_model::{
 /// A message without reactions and reference.
 fn plain<'a>(viewer: &User, message: &'a Message) -> MessageBody<'a> {
     let body = MessageBody::new(message).for_rest();
+    if may_read_content(viewer, message) { body } else { body.redacted() }
+}
+
+/// Whether an account may read the content of a message that it can view (R1).
+pub(crate) fn may_read_content(viewer: &User, message: &Message) -> bool {
     let reads_content = !viewer.bot || viewer.application_flags & User::APPLICATION_MESSAGE_CONTENT != 0;
-    if reads_content || message.is_direct() || message.concerns(viewer.id) { body } else { body.redacted() }
+    reads_content || message.is_direct() || message.concerns(viewer.id)
 }
 
 /// A message with its reactions. `referenced` is the message that it replies to: `Some(None)` if that was deleted, none

@@ -425,7 +425,7 @@ impl State {
 
     /// Looks through all messages: this store is for tests.
     pub(super) fn attachments_in_use(&self, ids: &[Id<()>]) -> BTreeSet<Id<()>> {
-        let all = self.messages.values().flat_map(|message| &message.attachments);
+        let all = self.messages.values().flat_map(|message| message.all_attachments());
         all.map(|attachment| attachment.id).filter(|id| ids.contains(id)).collect()
     }
 
@@ -600,7 +600,7 @@ impl State {
         let channels = self.channels.keys().map(|id| id.get());
         let messages = self.messages.keys().map(|(_, id)| id.get());
         let pairs = self.direct_pairs.values().map(|id| id.get());
-        let attachments = self.messages.values().flat_map(|message| &message.attachments).map(|of| of.id.get());
+        let attachments = self.messages.values().flat_map(|message| message.all_attachments()).map(|of| of.id.get());
         let all = users.chain(guilds).chain(roles).chain(channels).chain(messages).chain(pairs).chain(attachments);
         all.max().unwrap_or(0)
     }

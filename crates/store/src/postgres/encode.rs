@@ -152,7 +152,7 @@ fn put_message(operations: &mut Vec<Operation>, message: &Message) -> Result<(),
     if message.edited_timestamp.is_some() {
         operations.push(operation(Kind::DeleteAttachments, [channel_id, id]));
     }
-    let attachments = message.attachments.iter();
+    let attachments = message.all_attachments();
     operations.extend(attachments.map(|of| operation(Kind::PutAttachment, [channel_id, id, int(of.id)])));
     Ok(())
 }

@@ -306,7 +306,7 @@ fn put_attachments(changes: &mut Vec<Change>, message: &Message) {
         let sql = "DELETE FROM attachments WHERE channel_id = ?1 AND message_id = ?2";
         changes.push(run("attachment", sql, key.clone()));
     }
-    for attachment in &message.attachments {
+    for attachment in message.all_attachments() {
         let [channel_id, message_id] = key.clone();
         let sql = "INSERT INTO attachments (channel_id, message_id, id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
         changes.push(run("attachment", sql, [channel_id, message_id, Value::Int(int(attachment.id))]));
