@@ -23,7 +23,7 @@ mod thread;
 mod webhook;
 
 use guildhall_model::{
-    ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
+    ChannelId, EmojiId, Follower, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
     StickerId, User, UserId, WebhookId,
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -49,7 +49,7 @@ pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
 pub use stage::{StageContent, VoiceStatePatch};
 pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, NewRole, RolePatch};
 pub use thread::{ArchivedThreads, NewThread};
-pub use webhook::{NewWebhook, WebhookAccess, WebhookPatch, WebhookPost};
+pub use webhook::{NewFollow, NewWebhook, WebhookAccess, WebhookPatch, WebhookPost};
 
 /// For a field of a patch that is there: `Some(None)` removes a value. Without the field there is no change.
 fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
@@ -133,6 +133,18 @@ pub enum Command {
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
+    /// Publishes a message of an announcement channel. The caller delivers it to the followers.
+    Crosspost(ChannelId, MessageId),
+    /// Adds a follower of an announcement channel that the actor can view.
+    AddFollower(ChannelId, Follower),
+    /// Removes a follower. System only.
+    RemoveFollower(ChannelId, WebhookId),
+    /// Followers of an announcement channel. System only.
+    ListFollowers(ChannelId),
+    /// Has a channel follow an announcement channel, which the caller has checked (MANAGE_WEBHOOKS).
+    Follow(ChannelId, Box<NewFollow>),
+    /// Posts a copy of a published message by the webhook of a follower. System only.
+    DeliverCrosspost(WebhookId, Box<Forward>),
     /// Votes for these answers of a poll, and for no others.
     Vote(ChannelId, MessageId, Vec<u8>),
     /// Ends the actor's poll before its time.
@@ -304,6 +316,7 @@ impl Command {
                 | Self::ReadAudience(_)
                 | Self::AuthorizeHistory(_)
                 | Self::ListPins(_)
+                | Self::ListFollowers(_)
                 | Self::ListThreads
                 | Self::ListArchivedThreads(..)
                 | Self::ListThreadMembers(_)

@@ -159,6 +159,9 @@ impl Guild {
             | Command::CreateInvite(channel, _)
             | Command::ListInvites(Some(channel))
             | Command::CreateWebhook(channel, _)
+            | Command::Crosspost(channel, _)
+            | Command::AddFollower(channel, _)
+            | Command::Follow(channel, _)
             | Command::ListWebhooks(Some(channel)) => {
                 let context = self.in_channel(turn, *channel);
                 Err(context.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))

@@ -5,6 +5,7 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod archive;
 mod audit;
 mod backend;
@@ -69,7 +70,7 @@ pub use command::{
     ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, Forward, GuildPatch,
     GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji,
-    NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
+    NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
     Page, Prune, PublishReply, REASSIGNED_MAX, RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo,
     ReplyValue, Request, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
     StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch,

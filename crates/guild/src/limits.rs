@@ -73,6 +73,8 @@ pub struct GuildLimits {
     pub webhooks_per_channel_max: usize,
     /// Pinned messages of one channel. 250 as upstream.
     pub pins_per_channel_max: usize,
+    /// Channels that follow one announcement channel. A published message is posted into each.
+    pub followers_per_channel_max: usize,
     /// Polls that have not ended. Each is kept in memory, some 100 bytes.
     pub polls_max: usize,
     /// Emoji. 250 as upstream.
@@ -135,6 +137,7 @@ impl Default for GuildLimits {
             temporary_away_ms: 60_000,
             webhooks_per_channel_max: 15,
             pins_per_channel_max: 250,
+            followers_per_channel_max: 1_000,
             polls_max: 1_000,
             emojis_max: 250,
             stickers_max: 60,

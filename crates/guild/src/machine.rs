@@ -257,6 +257,12 @@ impl Guild {
             ClearReactions(channel, message, emoji) => {
                 self.clear_reactions(turn, (*channel, *message), emoji.as_ref())
             },
+            Crosspost(channel, message) => self.crosspost(turn, (*channel, *message)),
+            AddFollower(channel, follower) => self.add_follower(turn, *channel, *follower),
+            RemoveFollower(channel, webhook) => self.remove_follower(turn, *channel, *webhook),
+            ListFollowers(channel) => self.list_followers(turn, *channel),
+            Follow(channel, new) => self.follow(turn, *channel, new),
+            DeliverCrosspost(webhook, original) => self.deliver_crosspost(turn, *webhook, original),
             Vote(channel, message, answers) => self.vote(turn, (*channel, *message), answers),
             EndPoll(channel, message) => self.end_poll(turn, (*channel, *message)),
             StartTyping(channel) => self.start_typing(turn, *channel),

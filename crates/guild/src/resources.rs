@@ -32,6 +32,7 @@ impl Guild {
             self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         }
         self.forget_channel_pins(channel_id);
+        self.forget_channel_followers(channel_id);
     }
 
     /// Those of a deleted channel or thread, and its open polls.

@@ -37,10 +37,7 @@ impl Guild {
         let context = self.in_channel(turn, channel_id)?;
         context.need(Permissions::MANAGE_WEBHOOKS)?;
         need_place_for_webhooks(&context)?;
-        let of_channel = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
-        if of_channel.count() >= self.limits.webhooks_per_channel_max {
-            return Err(Refusal::TooManyWebhooks.into());
-        }
+        self.need_room_for_webhook(channel_id)?;
         let user = context.member.as_ref().map(|member| member.user.clone());
         let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
         let webhook = Webhook {
@@ -52,6 +49,7 @@ impl Guild {
             token: new.token.clone(),
             user,
             application_id,
+            source: None,
         };
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookCreate, webhook.id);
@@ -59,7 +57,12 @@ impl Guild {
         Ok(webhook)
     }
 
-    fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
+    pub(crate) fn need_room_for_webhook(&self, channel_id: ChannelId) -> Result<(), Refusal> {
+        let of_channel = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
+        if of_channel.count() < self.limits.webhooks_per_channel_max { Ok(()) } else { Err(Refusal::TooManyWebhooks) }
+    }
+
+    pub(crate) fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
         let webhook = Arc::new(webhook);
         self.resources.webhooks.insert(webhook.id, webhook.clone());
         self.put_resource(GuildResource::Webhook(webhook.clone()));
@@ -80,7 +83,7 @@ impl Guild {
             WebhookAccess::Actor(actor) => {
                 self.in_channel(turn.by(*actor), webhook.channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
             }
-            WebhookAccess::Token(token) if is_same(token, &webhook.token) => {}
+            WebhookAccess::Token(token) if webhook.source.is_none() && is_same(token, &webhook.token) => {}
             WebhookAccess::Token(_) => return Err(Refusal::InvalidWebhookToken),
         }
         Ok(webhook)
@@ -266,7 +269,7 @@ impl Guild {
     }
 }
 
-fn need_place_for_webhooks(context: &ChannelContext) -> Result<(), Refusal> {
+pub(crate) fn need_place_for_webhooks(context: &ChannelContext) -> Result<(), Refusal> {
     let is_one = !context.channel.kind.is_thread() && context.channel.kind != ChannelType::Category;
     if is_one { Ok(()) } else { Err(Refusal::NotATextChannel) }
 }

@@ -48,6 +48,31 @@ pub struct Webhook {
     /// The application that made it, if it was a bot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_id: Option<ApplicationId>,
+    /// Announcement channel that it follows. It has no token then, and nobody can post by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<WebhookSource>>,
+}
+
+/// The followed channel of a webhook, with names from the time at which it was followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookSource {
+    pub guild_id: GuildId,
+    pub guild_name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guild_icon: Option<String>,
+    pub channel_id: ChannelId,
+    pub channel_name: String,
+}
+
+/// A channel that follows an announcement channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follower {
+    /// The announcement channel.
+    pub channel_id: ChannelId,
+    /// Webhook of the channel that follows.
+    pub webhook_id: WebhookId,
+    /// Guild of the webhook.
+    pub guild_id: GuildId,
 }
 
 /// A message pinned in its channel.
@@ -72,6 +97,7 @@ pub enum GuildResource {
     TemporaryMember(UserId),
     AuditEntry(Arc<AuditEntry>),
     OpenPoll(OpenPoll),
+    Follower(Follower),
 }
 
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
@@ -94,6 +120,8 @@ pub enum ResourceKind {
     AuditEntry = 7,
     /// Keyed by channel id, then message id.
     OpenPoll = 8,
+    /// Keyed by the id of the announcement channel, then that of the webhook.
+    Follower = 9,
 }
 
 /// Key of a resource within its guild.
@@ -131,6 +159,9 @@ impl GuildResource {
             Self::OpenPoll(poll) => {
                 ResourceKey { kind: K::OpenPoll, id: poll.channel_id.get(), part: poll.message_id.get() }
             }
+            Self::Follower(of) => {
+                ResourceKey { kind: K::Follower, id: of.channel_id.get(), part: of.webhook_id.get() }
+            }
         }
     }
 
@@ -154,6 +185,7 @@ impl GuildResource {
             Self::TemporaryMember(user_id) => serde_json::to_string(user_id),
             Self::AuditEntry(entry) => serde_json::to_string(&**entry),
             Self::OpenPoll(poll) => serde_json::to_string(poll),
+            Self::Follower(follower) => serde_json::to_string(follower),
         }
     }
 
@@ -172,6 +204,7 @@ impl GuildResource {
             k if k == K::TemporaryMember as u8 => Self::TemporaryMember(serde_json::from_str(json)?),
             k if k == K::AuditEntry as u8 => Self::AuditEntry(serde_json::from_str(json).map(Arc::new)?),
             k if k == K::OpenPoll as u8 => Self::OpenPoll(serde_json::from_str(json)?),
+            k if k == K::Follower as u8 => Self::Follower(serde_json::from_str(json)?),
             _ => return Ok(None),
         }))
     }

@@ -52,7 +52,7 @@ pub use emoji::{Emoji, ReactionEmoji, is_unicode_emoji};
 pub use event_name::EventName;
 pub use forum::{DefaultReaction, ForumFields, ForumTag};
 pub use guild::Guild;
-pub use guild_resource::{Ban, GuildResource, Pin, ResourceKey, ResourceKind, Webhook};
+pub use guild_resource::{Ban, Follower, GuildResource, Pin, ResourceKey, ResourceKind, Webhook, WebhookSource};
 pub use id::{
     ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, StickerId, UserId, WebhookId,
     marker,

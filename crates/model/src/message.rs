@@ -278,6 +278,8 @@ impl Message {
     pub const KIND_NAME_CHANGE: u8 = 4;
     /// Type of the system message "a message was pinned".
     pub const KIND_PIN: u8 = 6;
+    /// Type of the system message "this channel follows an announcement channel".
+    pub const KIND_CHANNEL_FOLLOW_ADD: u8 = 12;
     /// Type of the system message "a thread was started in this channel".
     pub const KIND_THREAD_CREATED: u8 = 18;
     /// Type of the first message of a thread that was started from a message. It refers to that message.
@@ -291,6 +293,10 @@ impl Message {
     /// Type of the system message "a poll has ended".
     pub const KIND_POLL_RESULT: u8 = 46;
 
+    /// Flag: it was published to the channels that follow its channel.
+    pub const CROSSPOSTED: u32 = 1 << 0;
+    /// Flag: a copy of a message of a followed channel.
+    pub const IS_CROSSPOST: u32 = 1 << 1;
     /// Flag: visible to one account only. Such a message is in no channel's history.
     pub const EPHEMERAL: u32 = 1 << 6;
     /// Flag: the application has not answered yet.

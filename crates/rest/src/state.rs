@@ -9,7 +9,7 @@ use crate::{
     auth::Caller,
     error::ApiError,
     limits::{Bucket, RateLimits},
-    routes::interactions::Answers,
+    routes::{announcements::CROSSPOSTS_IN_FLIGHT_MAX, interactions::Answers},
     unserved::Unserved,
 };
 use async_trait::async_trait;
@@ -148,6 +148,8 @@ pub(crate) struct Api {
     pub body_quotas: BodyQuotas,
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
+    /// Permits for messages that are delivered to followers.
+    pub crossposts: Arc<Semaphore>,
     pub media: Media,
     pub dictionaries: DictionarySwitch,
     pub unserved: Arc<Unserved>,
@@ -171,6 +173,7 @@ impl Api {
             places: Quota::new(places_max, places_max.div_ceil(PLACES_SHARE)),
             body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),
             searches: semaphore(state.limits.searches_in_flight_max),
+            crossposts: semaphore(CROSSPOSTS_IN_FLIGHT_MAX),
             media: Media::new(state.node.clone(), state.files, state.limits.uploads_in_flight_max),
             unserved: state.unserved,
             dictionaries: state.dictionaries,

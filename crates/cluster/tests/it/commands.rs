@@ -9,7 +9,7 @@ use guildhall_guild::{
     Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
     Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
-    NewDirect, NewEmoji, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
+    NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
     NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch,
     RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList,
     VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
@@ -38,13 +38,12 @@ fn new_message() -> NewMessage {
             duration_h: 24,
             allow_multiselect: true,
         })),
-        forward: Some(Box::new(Forward {
-            channel_id: id(100),
-            message_id: id(5_000),
-            guild_id: Some(id(1)),
-            snapshot: Some(snapshot()),
-        })),
+        forward: Some(Box::new(forward())),
     }
+}
+
+fn forward() -> Forward {
+    Forward { channel_id: id(100), message_id: id(5_000), guild_id: Some(id(1)), snapshot: Some(snapshot()) }
 }
 
 fn allowed_mentions() -> AllowedMentions {
@@ -245,6 +244,12 @@ pub fn commands() -> Vec<Command> {
         AddReaction => Command::AddReaction(id(100), id(5_000), fire());
         RemoveReaction => Command::RemoveReaction(id(100), id(5_000), fire(), id(7));
         ClearReactions => Command::ClearReactions(id(100), id(5_000), Some(fire()));
+        Crosspost => Command::Crosspost(id(100), id(5_000));
+        AddFollower => Command::AddFollower(id(100), follower());
+        RemoveFollower => Command::RemoveFollower(id(100), id(31));
+        ListFollowers => Command::ListFollowers(id(100));
+        Follow => Command::Follow(id(100), Box::new(NewFollow { id: id(31), source: webhook_source() }));
+        DeliverCrosspost => Command::DeliverCrosspost(id(31), Box::new(forward()));
         Vote => Command::Vote(id(100), id(5_000), vec![1, 2]);
         EndPoll => Command::EndPoll(id(100), id(5_000));
         StartTyping => Command::StartTyping(id(100));

@@ -3,10 +3,10 @@
 use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, MemberTable, ThreadEntry, VoiceEntry};
 use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, Channel, ChannelId, ChannelType, ClientStatus,
-    DefaultReaction, Direct, DirectFields, Emoji, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
+    DefaultReaction, Direct, DirectFields, Emoji, Follower, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
     Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind,
     Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
-    StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook,
+    StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource,
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -393,6 +393,7 @@ pub fn webhook() -> Arc<Webhook> {
         token: "secret".to_owned(),
         user: Some(user(7)),
         application_id: Some(id(32)),
+        source: Some(webhook_source()),
     })
 }
 
@@ -414,4 +415,18 @@ pub fn direct() -> Direct {
 
 pub fn user_ids() -> Vec<UserId> {
     vec![id(7), id(8)]
+}
+
+pub fn webhook_source() -> Box<WebhookSource> {
+    Box::new(WebhookSource {
+        guild_id: id(2),
+        guild_name: "elsewhere".to_owned(),
+        guild_icon: text("icon"),
+        channel_id: id(101),
+        channel_name: "news".to_owned(),
+    })
+}
+
+pub fn follower() -> Follower {
+    Follower { channel_id: id(100), webhook_id: id(31), guild_id: id(2) }
 }

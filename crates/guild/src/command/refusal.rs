@@ -101,6 +101,15 @@ pub enum Refusal {
     /// More different emoji than a message can have.
     #[error("Maximum number of reactions reached (20)")]
     TooManyReactions,
+    /// The message's type does not allow this.
+    #[error("Invalid message type")]
+    InvalidMessageType,
+    /// The message was published before, or is a copy.
+    #[error("This message has already been crossposted")]
+    CrosspostedBefore,
+    /// More followers than a channel can have.
+    #[error("Maximum number of followers of this channel reached")]
+    TooManyFollowers,
     /// The message has no poll.
     #[error("Cannot expire a non-poll message")]
     NoPoll,
@@ -327,6 +336,9 @@ impl Refusal {
             Self::EmptyMessage => (400, 50006),
             Self::UnknownReference => (400, 50035),
             Self::TooManyReactions => (400, 30010),
+            Self::InvalidMessageType => (400, 50068),
+            Self::CrosspostedBefore => (400, 40033),
+            Self::TooManyFollowers => (400, 30007),
             Self::NoPoll => (400, 520_006),
             Self::PollExpired => (400, 520_001),
             Self::PollMessage => (400, 520_003),

@@ -4,7 +4,7 @@ use super::{Imported, InteractionContext, RolesPut};
 use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
-    AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
+    AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
 use guildhall_stdx::{CowMap, Timestamp};
@@ -49,6 +49,8 @@ pub enum Reply {
     Invites(Vec<Arc<Invite>>, Arc<GuildStructure>),
     Webhook(Arc<Webhook>),
     Webhooks(Vec<Arc<Webhook>>),
+    /// Channels that follow an announcement channel.
+    Followers(Vec<Follower>),
     /// Pinned messages, and since when.
     Pins(Vec<(MessageId, Timestamp)>),
     /// How many mentions reach.

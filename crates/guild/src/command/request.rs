@@ -6,8 +6,8 @@
 
 use super::{
     ArchivedThreads, AuditQuery, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
-    EmojiPatch, Expected, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery, InviteReply,
-    JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMember,
+    EmojiPatch, Expected, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery, InviteReply,
+    JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewFollow, NewInvite, NewMember,
     NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Reply, Response, ResponsePatch,
     RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
     VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
@@ -15,7 +15,7 @@ use super::{
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
-    AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
+    AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
     Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     ThreadMember, User, UserId, Webhook, WebhookId,
 };
@@ -241,6 +241,7 @@ reply_values! {
     Webhook: Arc<Webhook>;
     Webhooks: Vec<Arc<Webhook>>;
     Pins: Vec<(MessageId, Timestamp)>;
+    Followers: Vec<Follower>;
     Audience: Audience;
     Count: u64;
     Imported: Box<Imported>;
@@ -290,6 +291,12 @@ requests! {
     AddReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji) -> ();
     RemoveReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji, user: UserId) -> ();
     ClearReactions(channel: ChannelId, message: MessageId, emoji: Option<ReactionEmoji>) -> ();
+    Crosspost(channel: ChannelId, message: MessageId) -> Box<MessageReply>;
+    AddFollower(channel: ChannelId, follower: Follower) -> ();
+    RemoveFollower(channel: ChannelId, webhook: WebhookId) -> ();
+    ListFollowers(channel: ChannelId) -> Vec<Follower>;
+    Follow(channel: ChannelId, new: Box<NewFollow>) -> Arc<Webhook>;
+    DeliverCrosspost(webhook: WebhookId, original: Box<Forward>) -> Box<MessageReply>;
     Vote(channel: ChannelId, message: MessageId, answers: Vec<u8>) -> ();
     EndPoll(channel: ChannelId, message: MessageId) -> Box<MessageReply>;
     StartTyping(channel: ChannelId) -> ();

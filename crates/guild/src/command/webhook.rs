@@ -1,7 +1,7 @@
 //! Webhooks: made, changed, and what they post.
 
 use super::{Actor, NewMessage, some};
-use guildhall_model::{ChannelId, Id, WebhookId};
+use guildhall_model::{ChannelId, Id, WebhookId, WebhookSource};
 use serde::{Deserialize, Serialize};
 
 /// Which of a guild's webhooks, and by what right.
@@ -59,4 +59,12 @@ pub struct WebhookPost {
     /// Tags of that post.
     #[serde(default)]
     pub applied_tags: Vec<Id<()>>,
+}
+
+/// The webhook by which a channel follows an announcement channel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewFollow {
+    pub id: WebhookId,
+    /// The caller has checked that the actor can view it.
+    pub source: Box<WebhookSource>,
 }

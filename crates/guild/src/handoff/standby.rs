@@ -111,6 +111,9 @@ impl Guild {
             GuildResource::TemporaryMember(user_id) => self.temporary.follow(user_id),
             GuildResource::AuditEntry(entry) => self.audit.insert(entry),
             GuildResource::OpenPoll(poll) => self.polls.follow(poll),
+            GuildResource::Follower(of) => {
+                self.resources.followers.entry(of.channel_id).or_default().insert(of.webhook_id, of.guild_id);
+            }
         }
     }
 
@@ -144,6 +147,11 @@ impl Guild {
                 self.temporary.remove(UserId::new(id));
             }
             ResourceKind::AuditEntry => self.audit.remove(Id::new(id)),
+            ResourceKind::Follower => {
+                if let Some(followers) = self.resources.followers.get_mut(&ChannelId::new(id)) {
+                    followers.remove(&WebhookId::new(part));
+                }
+            }
             ResourceKind::OpenPoll => drop(self.polls.remove((ChannelId::new(id), MessageId::new(part)))),
         }
     }
@@ -152,6 +160,7 @@ impl Guild {
     fn follow_resources_gone(&mut self, key: ResourceKey) {
         match key.kind {
             ResourceKind::Pin => drop(self.resources.pins.remove(&ChannelId::new(key.id))),
+            ResourceKind::Follower => drop(self.resources.followers.remove(&ChannelId::new(key.id))),
             ResourceKind::ThreadMember => {
                 if let Some(entry) = self.threads.get(ChannelId::new(key.id)).cloned() {
                     for user_id in entry.members.keys() {

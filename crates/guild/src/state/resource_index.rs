@@ -6,7 +6,9 @@
 //!             enforced on insertion.
 //! Not here    the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary_members`.
 
-use guildhall_model::{Ban, ChannelId, GuildResource, Invite, InviteCode, MessageId, Pin, UserId, Webhook, WebhookId};
+use guildhall_model::{
+    Ban, ChannelId, Follower, GuildId, GuildResource, Invite, InviteCode, MessageId, Pin, UserId, Webhook, WebhookId,
+};
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +19,8 @@ pub(crate) struct ResourceIndex {
     pub webhooks: BTreeMap<WebhookId, Arc<Webhook>>,
     /// Pinned messages with the time of pinning. No entry for channels without pins.
     pub pins: BTreeMap<ChannelId, BTreeMap<MessageId, Timestamp>>,
+    /// Webhooks that follow an announcement channel, with their guilds. No entry for channels without followers.
+    pub followers: BTreeMap<ChannelId, BTreeMap<WebhookId, GuildId>>,
 }
 
 impl ResourceIndex {
@@ -29,6 +33,9 @@ impl ResourceIndex {
                 GuildResource::Webhook(webhook) => drop(all.webhooks.insert(webhook.id, webhook)),
                 GuildResource::Pin(pin) => {
                     all.pins.entry(pin.channel_id).or_default().insert(pin.message_id, pin.pinned_at);
+                }
+                GuildResource::Follower(of) => {
+                    all.followers.entry(of.channel_id).or_default().insert(of.webhook_id, of.guild_id);
                 }
                 // Stored with their threads.
                 GuildResource::ThreadMember(_) => {}
@@ -53,12 +60,19 @@ impl ResourceIndex {
                 GuildResource::Pin(Pin { channel_id: *channel_id, message_id: *message_id, pinned_at: *pinned_at })
             })
         });
-        bans.chain(invites).chain(webhooks).chain(pins)
+        let followers = self.followers.iter().flat_map(|(channel_id, followers)| {
+            followers.iter().map(|(webhook_id, guild_id)| {
+                let (channel_id, webhook_id, guild_id) = (*channel_id, *webhook_id, *guild_id);
+                GuildResource::Follower(Follower { channel_id, webhook_id, guild_id })
+            })
+        });
+        bans.chain(invites).chain(webhooks).chain(pins).chain(followers)
     }
 
     /// Number of resources.
     pub fn len(&self) -> usize {
         let pins: usize = self.pins.values().map(BTreeMap::len).sum();
-        self.bans.len() + self.invites.len() + self.webhooks.len() + pins
+        let followers: usize = self.followers.values().map(BTreeMap::len).sum();
+        self.bans.len() + self.invites.len() + self.webhooks.len() + pins + followers
     }
 }

@@ -1,5 +1,6 @@
 //! The guild machine from outside: a module per theme.
 
+mod announcements;
 mod audit;
 mod backend;
 mod bulk;

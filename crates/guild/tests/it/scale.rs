@@ -7,17 +7,17 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
+    Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward, Guild, GuildLimits,
     GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter, MemberPatch,
-    MessagePatch, MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewPoll, NewThread, NewWebhook, Outcome, Output,
+    MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll, NewThread, NewWebhook, Outcome, Output,
     Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess,
     WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
-    MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer, Presence, ReactionEmoji, RoleId, Status, User, UserId,
+    AccountKind, Channel, ChannelId, ChannelType, Follower, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
+    MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer, Presence, ReactionEmoji, RoleId, Status, User, UserId, WebhookId, WebhookSource,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_stdx::{Now, Timestamp, steps_taken};
@@ -288,6 +288,30 @@ impl Lab {
         let polled = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(polled))));
         self.owner(Command::Vote(CHANNEL, polled, vec![1]));
         self.owner(Command::EndPoll(CHANNEL, polled));
+        let news = Command::CreateChannel(Box::new(new_channel("news", ChannelType::Announcement)));
+        let news = match self.system(news) {
+            Outcome::Reply(Ok(Reply::Channel(channel))) => channel.id,
+            other => panic!("{other:?}"),
+        };
+        let hear = message_id(&self.owner(Command::CreateMessage(news, Box::new(text("hear")))));
+        let webhook_id = WebhookId::new(70);
+        self.owner(Command::AddFollower(news, Follower { channel_id: news, webhook_id, guild_id: GUILD }));
+        self.owner(Command::Crosspost(news, hear));
+        self.system(Command::ListFollowers(news));
+        self.system(Command::RemoveFollower(news, webhook_id));
+        let source = Box::new(WebhookSource {
+            guild_id: GUILD,
+            guild_name: "guild".to_owned(),
+            guild_icon: None,
+            channel_id: news,
+            channel_name: "news".to_owned(),
+        });
+        self.owner(Command::Follow(CHANNEL, Box::new(NewFollow { id: webhook_id, source })));
+        let original = Message { content: "hear".to_owned(), ..Message::new(hear, news, GUILD, user(OWNER)) };
+        let snapshot = Some((&original).into());
+        let copy = Forward { channel_id: news, message_id: hear, guild_id: Some(GUILD), snapshot };
+        self.system(Command::DeliverCrosspost(webhook_id, Box::new(copy)));
+        self.owner(Command::DeleteWebhook(webhook_id, WebhookAccess::Actor(Actor::System)));
         self.commit();
     }
 

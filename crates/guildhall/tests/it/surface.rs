@@ -1,5 +1,6 @@
 //! The Discord-compatible surface over real sockets, a file per subject.
 
+mod announcements;
 mod audit;
 mod bans;
 mod directs;

@@ -2,7 +2,7 @@
 
 use super::UserBody;
 use crate::{
-    guild_resource::{Ban, Webhook},
+    guild_resource::{Ban, Webhook, WebhookSource},
     id::{ApplicationId, ChannelId, GuildId, WebhookId},
 };
 use serde::Serialize;
@@ -18,22 +18,54 @@ pub struct WebhookBody<'a> {
     user: Option<UserBody<'a>>,
     name: &'a str,
     avatar: Option<&'a str>,
-    token: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
     application_id: Option<ApplicationId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_guild: Option<SourceGuildBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_channel: Option<SourceChannelBody<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct SourceGuildBody<'a> {
+    id: GuildId,
+    name: &'a str,
+    icon: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct SourceChannelBody<'a> {
+    id: ChannelId,
+    name: &'a str,
+}
+
+impl<'a> From<&'a WebhookSource> for SourceGuildBody<'a> {
+    fn from(source: &'a WebhookSource) -> Self {
+        Self { id: source.guild_id, name: &source.guild_name, icon: source.guild_icon.as_deref() }
+    }
+}
+
+impl<'a> From<&'a WebhookSource> for SourceChannelBody<'a> {
+    fn from(source: &'a WebhookSource) -> Self {
+        Self { id: source.channel_id, name: &source.channel_name }
+    }
 }
 
 impl<'a> From<&'a Webhook> for WebhookBody<'a> {
     fn from(webhook: &'a Webhook) -> Self {
         Self {
             id: webhook.id,
-            kind: 1,
+            kind: if webhook.source.is_some() { 2 } else { 1 },
             guild_id: webhook.guild_id,
             channel_id: webhook.channel_id,
             user: webhook.user.as_deref().map(|user| UserBody::from(user).for_rest()),
             name: &webhook.name,
             avatar: webhook.avatar.as_deref(),
-            token: &webhook.token,
+            token: if webhook.source.is_some() { None } else { Some(&webhook.token) },
             application_id: webhook.application_id,
+            source_guild: webhook.source.as_deref().map(Into::into),
+            source_channel: webhook.source.as_deref().map(Into::into),
         }
     }
 }

@@ -70,6 +70,8 @@ buckets! {
     MessageDelete: 5 per 1000 ms,
     /// Deleting many messages at once. As upstream.
     BulkDelete: 1 per 3000 ms,
+    /// Publishing messages of an announcement channel. As upstream.
+    Crosspost: 10 per 3600000 ms,
     /// Adding and removing reactions. As upstream.
     Reaction: 1 per 250 ms,
     /// Typing: one lasts ten seconds.

@@ -6,6 +6,7 @@
 //!             answer in JSON. (tests in `tests/it`)
 //! Spec        docs/protocol/reference.md §10.2–§10.4.
 
+pub(crate) mod announcements;
 mod attachments;
 mod bans;
 mod bootstrap;

@@ -7,7 +7,7 @@
 //! Not here    handlers: the modules of `crate::routes`.     Spec  docs/protocol/reference.md §10.2–§10.4.
 
 use super::{
-    attachments, bans, bootstrap, channels, commands, directs, emojis,
+    announcements, attachments, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
     guilds,
     interactions::{callback, index, invoke, permissions},
@@ -133,6 +133,8 @@ pub(crate) static ROUTES: &[Route] = rows! {
     PUT    "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::add                   Reaction;
     DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me"          reactions::remove_own            Reaction;
     DELETE "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}"    reactions::remove                Reaction;
+    POST   "/channels/{channel_id}/messages/{message_id}/crosspost"                      announcements::crosspost         Crosspost;
+    POST   "/channels/{channel_id}/followers"                                            announcements::follow            StructureWrite Channel;
     PUT    "/channels/{channel_id}/polls/{message_id}/answers/@me"                       polls::vote                      Reaction       Message;
     GET    "/channels/{channel_id}/polls/{message_id}/answers/{answer_id}"               polls::voters                    History;
     POST   "/channels/{channel_id}/polls/{message_id}/expire"                            polls::expire                    MessageEdit;

@@ -471,6 +471,7 @@ impl Community {
             avatar: Some("w_950".to_owned()),
             token: "secret-of-950".to_owned(),
             user: Some(account(11, "ada")),
+            source: None,
             application_id: Some(id(13)),
         };
         let pin = Pin { channel_id: id(101), message_id: id(501), pinned_at: at("2026-11-21T10:00:00Z") };

@@ -131,6 +131,13 @@ fn rows() -> Vec<Row> {
         row("DELETE", "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me", reactions, NOTHING, [HIDDEN, DONE, DONE, DONE, DONE, DONE]),
         row("DELETE", "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}",
             &[("message_id", "reacted"), ("emoji", "fire"), ("user_id", "victim")], NOTHING, by_moderators_of_channel(DONE)),
+        // Announcements.
+        row("POST", "/channels/{channel_id}/messages/{message_id}/crosspost", &[("channel_id", "news"), ("message_id", "own")], NOTHING,
+            [HIDDEN, OK, FORBIDDEN, OK, OK, OK]),
+        row("POST", "/channels/{channel_id}/messages/{message_id}/crosspost", &[("channel_id", "news"), ("message_id", "others")], NOTHING,
+            [HIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN, OK, OK]),
+        row("POST", "/channels/{channel_id}/followers", &[("channel_id", "news")], json!({"webhook_channel_id": "{fresh_channel}"}),
+            by_moderators_of_channel(OK)),
         // Polls.
         row("PUT", "/channels/{channel_id}/polls/{message_id}/answers/@me", &[("message_id", "polled")], json!({"answer_ids": ["1"]}),
             [HIDDEN, DONE, FORBIDDEN, DONE, DONE, DONE]),
@@ -371,6 +378,7 @@ impl Scene {
                 thread
             }
             "fresh_place" => self.channel(0),
+            "news" => self.channel(5),
             "overwritten" => {
                 let (channel, role) = (self.channel(0), self.role());
                 let path = format!("/channels/{channel}/permissions/{role}");
