@@ -467,6 +467,7 @@ pub fn replies() -> Vec<Reply> {
         Invites => Reply::Invites(vec![invite()], structure(2));
         Webhook => Reply::Webhook(webhook());
         Webhooks => Reply::Webhooks(vec![webhook()]);
+        Followers => Reply::Followers(vec![follower()]);
         Pins => Reply::Pins(vec![(id(5_000), at(0))]);
         Audience => Reply::Audience(Audience { member_count: 3, presence_count: 2 });
         Count => Reply::Count(u64::MAX);
