@@ -137,5 +137,9 @@ rules! {
     InteractionModalCreate         All           Lasting   Reader;
     ApplicationCommandAutocompleteResponse All   Lasting   Reader;
     ApplicationCommandPermissionsUpdate    All   Lasting   Audience;
+    AutoModerationRuleCreate       Named         Lasting   Audience;
+    AutoModerationRuleUpdate       Named         Lasting   Audience;
+    AutoModerationRuleDelete       Named         Lasting   Audience;
+    AutoModerationActionExecution  Named         Lasting   Audience;
     Backend                        All           Lasting   Audience;
 }

@@ -162,6 +162,11 @@ impl Payload {
         if let Self::Backend(event) = self {
             return event.readers();
         }
+        if let Self::Resource(resource) = self
+            && let ResourcePayload::AutoModExecution(of) = &**resource
+        {
+            return Some(ContentReaders { message: std::iter::once(of.user_id).collect(), referenced: None });
+        }
         let Self::Message(event) = self else { return None };
         let readers = |message: &Message| {
             let mentioned = message.mentions.iter().map(|user| user.id);
@@ -293,7 +298,7 @@ impl Payload {
                     channel_unread_updates: unreads(channels, &channels.pins),
                 });
             }
-            Self::Resource(resource) => resource.render(guild, put),
+            Self::Resource(resource) => resource.render(guild, redaction, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
                 put.body(&ChannelMemberCountUpdateBody {
                     guild_id,

@@ -5,15 +5,16 @@
 //! Not here    the recipients: the guild sets the audience rule.     Spec  docs/protocol/reference.md §7.1, §7.2, §7.4.
 
 use crate::{
+    event::Redaction,
     members::MemberEntry,
     payload::Put,
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
-    AuditEntry, Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId,
+    AuditEntry, AutoModExecution, AutoModRule, Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId,
     ScheduledEvent, StageInstance, ThreadMember, User, UserId,
     from_gateway::{
-        AuditEntryBody, DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody,
+        AuditEntryBody, AutoModExecutionBody, AutoModRuleBody, DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody,
         StageInstanceBody, StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
     },
 };
@@ -52,6 +53,10 @@ pub enum ResourcePayload {
     MessagesGone { channel_id: ChannelId, ids: Arc<[MessageId]> },
     /// MESSAGE_POLL_VOTE_ADD, MESSAGE_POLL_VOTE_REMOVE.
     PollVote { user_id: UserId, channel_id: ChannelId, message_id: MessageId, answer_id: u8 },
+    /// AUTO_MODERATION_RULE_CREATE, _UPDATE, _DELETE.
+    AutoModRule(Arc<AutoModRule>),
+    /// AUTO_MODERATION_ACTION_EXECUTION.
+    AutoModExecution(Box<AutoModExecution>),
     /// GUILD_EMOJIS_UPDATE.
     Emojis(Arc<Guild>),
     /// GUILD_STICKERS_UPDATE.
@@ -110,7 +115,7 @@ pub enum ResourcePayload {
 }
 
 impl ResourcePayload {
-    pub(crate) fn render(&self, guild: Option<GuildId>, put: Put<'_>) {
+    pub(crate) fn render(&self, guild: Option<GuildId>, redaction: Redaction, put: Put<'_>) {
         // Events to accounts have no payload whose body needs it.
         let guild_id = guild.unwrap_or(GuildId::new(0));
         match self {
@@ -137,6 +142,11 @@ impl ResourcePayload {
                 guild_id: guild,
                 answer_id: *answer_id,
             }),
+            Self::AutoModRule(rule) => put.body(&AutoModRuleBody::new(guild_id, rule)),
+            Self::AutoModExecution(of) => {
+                let body = AutoModExecutionBody::new(guild_id, of);
+                put.body(&if redaction.message() { body.redacted() } else { body });
+            }
             Self::Emojis(guild) => {
                 put.body(&EmojisBody { guild_id, emojis: guild.emojis.iter().map(Into::into).collect() });
             }

@@ -17,9 +17,9 @@ use crate::{
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
-    AuditAction, AuditChange, AuditEntry, Channel, Emoji, EventName, Guild as GuildFields, GuildResource, Id, Invite,
+    AuditAction, AuditChange, AuditEntry, AutoModRule, Channel, Emoji, EventName, Guild as GuildFields, GuildResource, Id, Invite,
     Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
-    StageInstance, Sticker, UserId, Webhook, timestamp_of,
+    StageInstance, Sticker, UserId, Webhook, from_gateway::AutoModActionBody, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
@@ -123,6 +123,14 @@ pub(crate) fn of_emoji(emoji: &Emoji) -> Fields {
 
 pub(crate) fn of_sticker(sticker: &Sticker) -> Fields {
     fields! { "name": sticker.name, "description": sticker.description, "tags": sticker.tags }
+}
+
+pub(crate) fn of_auto_mod_rule(rule: &AutoModRule) -> Fields {
+    fields! {
+        "name": rule.name, "trigger_type": rule.trigger.kind(), "event_type": 1, "enabled": rule.enabled,
+        "actions": rule.actions.iter().map(AutoModActionBody::from).collect::<Vec<_>>(),
+        "exempt_roles": rule.exempt_roles, "exempt_channels": rule.exempt_channels,
+    }
 }
 
 pub(crate) fn of_event(event: &ScheduledEvent) -> Fields {

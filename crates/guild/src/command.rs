@@ -5,6 +5,7 @@
 //! Not here    HTTP, rate limits, tokens: `guildhall-rest`.
 
 mod audit;
+mod auto_moderation;
 mod backend;
 mod direct;
 mod expression;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
 pub use audit::AuditQuery;
+pub use auto_moderation::AutoModPatch;
 pub use backend::{
     BackendCommand, Expected, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, JoinAudience, NewMember,
     REASSIGNED_MAX, ROLE_CHANGES_MAX, RoleChange, RolesPut,
@@ -133,6 +135,14 @@ pub enum Command {
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
+    /// Rules of auto moderation, by id (MANAGE_GUILD).
+    ListAutoModRules,
+    /// Adds a rule of auto moderation.
+    CreateAutoModRule(Box<AutoModPatch>),
+    /// Changes a rule of auto moderation.
+    UpdateAutoModRule(Id<()>, Box<AutoModPatch>),
+    /// Deletes a rule of auto moderation.
+    DeleteAutoModRule(Id<()>),
     /// Publishes a message of an announcement channel. The caller delivers it to the followers.
     Crosspost(ChannelId, MessageId),
     /// Adds a follower of an announcement channel that the actor can view.
@@ -317,6 +327,7 @@ impl Command {
                 | Self::AuthorizeHistory(_)
                 | Self::ListPins(_)
                 | Self::ListFollowers(_)
+                | Self::ListAutoModRules
                 | Self::ListThreads
                 | Self::ListArchivedThreads(..)
                 | Self::ListThreadMembers(_)

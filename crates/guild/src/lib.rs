@@ -8,6 +8,7 @@
 mod announcements;
 mod archive;
 mod audit;
+mod auto_moderation;
 mod backend;
 mod background;
 mod bans;
@@ -66,7 +67,7 @@ mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, AuditQuery, BackendCommand, BulkRole, CONTENT_CHARS_MAX, ChannelMove,
+    Actor, AllowedMentions, ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, BulkRole, CONTENT_CHARS_MAX, ChannelMove,
     ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, Forward, GuildPatch,
     GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji,

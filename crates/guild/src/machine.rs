@@ -29,6 +29,7 @@ use crate::{
     record::{GuildRecord, Write},
     state::{
         audit_log::AuditLog,
+        auto_moderation::AutoMod,
         jobs::JobQueue,
         polls::OpenPolls,
         presence::Presences,
@@ -61,6 +62,7 @@ pub struct Guild {
     pub(crate) resources: ResourceIndex,
     pub(crate) temporary: TemporaryMembers,
     pub(crate) polls: OpenPolls,
+    pub(crate) auto_mod: AutoMod,
     pub(crate) audit: AuditLog,
     pub(crate) relays: Relays,
     pub(crate) presences: Presences,
@@ -140,6 +142,7 @@ impl Guild {
             messages: Messages::new(limits.cached_messages_max, last_message_ids, record.nonces),
             temporary: TemporaryMembers::load(&record.resources),
             polls: OpenPolls::load(&record.resources),
+            auto_mod: AutoMod::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
             audit,
             relays: Relays::default(),
@@ -257,6 +260,10 @@ impl Guild {
             ClearReactions(channel, message, emoji) => {
                 self.clear_reactions(turn, (*channel, *message), emoji.as_ref())
             },
+            ListAutoModRules => self.list_auto_mod_rules(turn),
+            CreateAutoModRule(new) => self.create_auto_mod_rule(turn, new),
+            UpdateAutoModRule(id, patch) => self.update_auto_mod_rule(turn, *id, patch),
+            DeleteAutoModRule(id) => self.delete_auto_mod_rule(turn, *id),
             Crosspost(channel, message) => self.crosspost(turn, (*channel, *message)),
             AddFollower(channel, follower) => self.add_follower(turn, *channel, *follower),
             RemoveFollower(channel, webhook) => self.remove_follower(turn, *channel, *webhook),
@@ -442,6 +449,7 @@ impl Guild {
             guild.archive_threads(now);
             guild.end_temporary(now);
             guild.end_polls(now);
+            guild.moderate(now);
             guild.restore_step(now);
             guild.publish_waiting(now);
         });
@@ -463,6 +471,7 @@ impl Guild {
             archive,
             temporary,
             self.polls.due_at().filter(|_| !self.is_deleted),
+            self.auto_mod.has_pending().then_some(Instant(0)),
         ]
         .into_iter()
         .flatten()
@@ -521,6 +530,7 @@ impl Guild {
             && !self.presences.has_overrides()
             && self.voice.is_empty()
             && self.restoring.is_none()
+            && !self.auto_mod.has_pending()
             && self.outbox.is_all_durable()
             && !self.messages.is_loading()
     }

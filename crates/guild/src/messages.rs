@@ -10,6 +10,7 @@
 
 use crate::{
     audit::NewEntry,
+    auto_moderation::text_of,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
     command::{Actor, CommandResult, Forward, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted},
@@ -156,9 +157,11 @@ impl Guild {
         }
         self.check_slow_mode(turn.now, &context, author.user.id, Limited::Messages)?;
         let referenced = self.reply_target(channel_id, new)?;
+        let matched = self.judge(turn.now, &context, &author, &text_of(new))?;
         // Nothing is refused from here on.
 
         let message = self.new_message(turn.now, &context, &author.user, new, referenced.as_deref());
+        self.moderated(message.id, matched);
         self.record_sent(turn.now, &context, &author, new.nonce.as_ref(), message.id);
         if context.channel.kind.is_thread() {
             self.open_thread(turn.now, &context);
@@ -517,10 +520,15 @@ impl Guild {
         }
         // An author who may not read the history edits without a look at the answered message or at reactions.
         let referenced = self.referenced_by(&before)?;
+        let matched = match (&patch.content, &context.member) {
+            (Some(content), Some(author)) if is_author => self.judge(turn.now, &context, author, content)?,
+            _ => Vec::new(),
+        };
         let shown = if context.may_read_history() { referenced.clone() } else { None };
         let reactions = shown_reactions(&context, self.need_message(key)?, turn.actor);
         // Nothing is refused from here on.
 
+        self.moderated(message_id, matched);
         // The answer that an application announced is no edit.
         let was_loading = before.flags & Message::LOADING != 0;
         if changes_content {

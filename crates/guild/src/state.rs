@@ -6,6 +6,7 @@
 
 pub(crate) mod archive;
 pub(crate) mod audit_log;
+pub(crate) mod auto_moderation;
 pub(crate) mod jobs;
 pub(crate) mod polls;
 pub(crate) mod presence;

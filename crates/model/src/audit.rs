@@ -37,6 +37,8 @@ actions! {
     90 StickerCreate, 91 StickerUpdate, 92 StickerDelete,
     100 ScheduledEventCreate, 101 ScheduledEventUpdate, 102 ScheduledEventDelete,
     110 ThreadCreate, 111 ThreadUpdate, 112 ThreadDelete,
+    140 AutoModRuleCreate, 141 AutoModRuleUpdate, 142 AutoModRuleDelete,
+    143 AutoModBlockMessage, 144 AutoModSendAlert, 145 AutoModTimeout,
 }
 
 impl AuditAction {
@@ -44,7 +46,15 @@ impl AuditAction {
     /// they evict no others.
     #[must_use]
     pub const fn is_of_members(self) -> bool {
-        matches!(self, Self::InviteCreate | Self::ThreadCreate | Self::ThreadUpdate)
+        matches!(
+            self,
+            Self::InviteCreate
+                | Self::ThreadCreate
+                | Self::ThreadUpdate
+                | Self::AutoModBlockMessage
+                | Self::AutoModSendAlert
+                | Self::AutoModTimeout
+        )
     }
 }
 

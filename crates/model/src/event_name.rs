@@ -116,6 +116,10 @@ events! {
     InteractionModalCreate "INTERACTION_MODAL_CREATE" ;
     ApplicationCommandAutocompleteResponse "APPLICATION_COMMAND_AUTOCOMPLETE_RESPONSE" ;
     ApplicationCommandPermissionsUpdate "APPLICATION_COMMAND_PERMISSIONS_UPDATE" ;
+    AutoModerationRuleCreate "AUTO_MODERATION_RULE_CREATE" AUTO_MODERATION_CONFIGURATION;
+    AutoModerationRuleUpdate "AUTO_MODERATION_RULE_UPDATE" AUTO_MODERATION_CONFIGURATION;
+    AutoModerationRuleDelete "AUTO_MODERATION_RULE_DELETE" AUTO_MODERATION_CONFIGURATION;
+    AutoModerationActionExecution "AUTO_MODERATION_ACTION_EXECUTION" AUTO_MODERATION_EXECUTION;
     // Placeholder for names that backends choose; the payload has the actual name.
     Backend "BACKEND" ;
 }

@@ -7,6 +7,7 @@
 
 use crate::{
     audit::AuditEntry,
+    auto_moderation::AutoModRule,
     id::{ApplicationId, ChannelId, GuildId, MessageId, UserId, WebhookId},
     invite::Invite,
     poll::OpenPoll,
@@ -98,6 +99,7 @@ pub enum GuildResource {
     AuditEntry(Arc<AuditEntry>),
     OpenPoll(OpenPoll),
     Follower(Follower),
+    AutoModRule(Arc<AutoModRule>),
 }
 
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
@@ -122,6 +124,8 @@ pub enum ResourceKind {
     OpenPoll = 8,
     /// Keyed by the id of the announcement channel, then that of the webhook.
     Follower = 9,
+    /// Rule of auto moderation, keyed by its id.
+    AutoModRule = 10,
 }
 
 /// Key of a resource within its guild.
@@ -162,6 +166,7 @@ impl GuildResource {
             Self::Follower(of) => {
                 ResourceKey { kind: K::Follower, id: of.channel_id.get(), part: of.webhook_id.get() }
             }
+            Self::AutoModRule(rule) => ResourceKey::whole(K::AutoModRule, rule.id.get()),
         }
     }
 
@@ -186,6 +191,7 @@ impl GuildResource {
             Self::AuditEntry(entry) => serde_json::to_string(&**entry),
             Self::OpenPoll(poll) => serde_json::to_string(poll),
             Self::Follower(follower) => serde_json::to_string(follower),
+            Self::AutoModRule(rule) => serde_json::to_string(&**rule),
         }
     }
 
@@ -205,6 +211,7 @@ impl GuildResource {
             k if k == K::AuditEntry as u8 => Self::AuditEntry(serde_json::from_str(json).map(Arc::new)?),
             k if k == K::OpenPoll as u8 => Self::OpenPoll(serde_json::from_str(json)?),
             k if k == K::Follower as u8 => Self::Follower(serde_json::from_str(json)?),
+            k if k == K::AutoModRule as u8 => Self::AutoModRule(serde_json::from_str(json).map(Arc::new)?),
             _ => return Ok(None),
         }))
     }

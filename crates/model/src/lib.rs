@@ -10,6 +10,7 @@
 
 pub mod activity;
 mod audit;
+mod auto_moderation;
 mod capabilities;
 mod channel;
 mod close_code;
@@ -44,6 +45,7 @@ mod user;
 mod voice;
 
 pub use audit::{AuditAction, AuditChange, AuditEntry};
+pub use auto_moderation::{AutoModAction, AutoModExecution, AutoModRule, AutoModTrigger};
 pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
 pub use close_code::{CloseCode, SessionFate};

@@ -290,6 +290,8 @@ impl Message {
     pub const KIND_CHAT_INPUT_COMMAND: u8 = 20;
     /// Type of the answer to a command of a user or message.
     pub const KIND_CONTEXT_MENU_COMMAND: u8 = 23;
+    /// Type of the system message "a rule of auto moderation matched a message".
+    pub const KIND_AUTO_MODERATION_ACTION: u8 = 24;
     /// Type of the system message "a poll has ended".
     pub const KIND_POLL_RESULT: u8 = 46;
 

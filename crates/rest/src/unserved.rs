@@ -70,7 +70,7 @@ mod tests {
         let unserved = Unserved::default();
         let check =
             |path: &str, expected: Option<&str>| assert_eq!(unserved.count(&Method::GET, path), expected, "{path}");
-        check("/guilds/5/auto-moderation/rules", Some("/guilds/{guild_id}/auto-moderation/rules"));
+        check("/guilds/5/members-search", Some("/guilds/{guild_id}/members-search"));
         check("/guilds/1/messages/search", Some("/guilds/{guild_id}/messages/search"));
         check("/guilds//messages/search", None);
         check("/guilds/1/messages/search/more", None);

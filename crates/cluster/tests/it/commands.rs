@@ -6,7 +6,7 @@ use crate::{
     round_trip::{crossed, examples_of},
 };
 use guildhall_guild::{
-    Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
+    Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, AutoModPatch, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
     Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
     InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
     NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
@@ -15,7 +15,7 @@ use guildhall_guild::{
     VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use guildhall_model::{
-    AuditAction, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
+    AuditAction, AutoModRule, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
 };
 use std::sync::Arc;
 
@@ -39,6 +39,18 @@ fn new_message() -> NewMessage {
             allow_multiselect: true,
         })),
         forward: Some(Box::new(forward())),
+    }
+}
+
+fn auto_mod_patch() -> AutoModPatch {
+    let AutoModRule { name, trigger, actions, enabled, exempt_roles, exempt_channels, .. } = (*auto_mod_rule()).clone();
+    AutoModPatch {
+        name: Some(name),
+        trigger: Some(trigger),
+        actions: Some(actions),
+        enabled: Some(enabled),
+        exempt_roles: Some(exempt_roles),
+        exempt_channels: Some(exempt_channels),
     }
 }
 
@@ -244,6 +256,10 @@ pub fn commands() -> Vec<Command> {
         AddReaction => Command::AddReaction(id(100), id(5_000), fire());
         RemoveReaction => Command::RemoveReaction(id(100), id(5_000), fire(), id(7));
         ClearReactions => Command::ClearReactions(id(100), id(5_000), Some(fire()));
+        ListAutoModRules => Command::ListAutoModRules;
+        CreateAutoModRule => Command::CreateAutoModRule(Box::new(auto_mod_patch()));
+        UpdateAutoModRule => Command::UpdateAutoModRule(id(80), Box::new(auto_mod_patch()));
+        DeleteAutoModRule => Command::DeleteAutoModRule(id(80));
         Crosspost => Command::Crosspost(id(100), id(5_000));
         AddFollower => Command::AddFollower(id(100), follower());
         RemoveFollower => Command::RemoveFollower(id(100), id(31));
@@ -467,6 +483,8 @@ pub fn replies() -> Vec<Reply> {
         Invites => Reply::Invites(vec![invite()], structure(2));
         Webhook => Reply::Webhook(webhook());
         Webhooks => Reply::Webhooks(vec![webhook()]);
+        AutoModRules => Reply::AutoModRules(vec![auto_mod_rule()]);
+        AutoModRule => Reply::AutoModRule(auto_mod_rule());
         Followers => Reply::Followers(vec![follower()]);
         Pins => Reply::Pins(vec![(id(5_000), at(0))]);
         Audience => Reply::Audience(Audience { member_count: 3, presence_count: 2 });

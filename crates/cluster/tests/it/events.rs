@@ -104,6 +104,8 @@ fn resources() -> Vec<ResourcePayload> {
         Invite => ResourcePayload::Invite(invite());
         InviteGone => ResourcePayload::InviteGone { code: InviteCode::new(5), channel_id: id(100) };
         Webhooks => ResourcePayload::Webhooks(id(100));
+        AutoModRule => ResourcePayload::AutoModRule(auto_mod_rule());
+        AutoModExecution => ResourcePayload::AutoModExecution(Box::new(auto_mod_execution()));
         PollVote => ResourcePayload::PollVote { user_id: id(7), channel_id: id(100), message_id: id(5_000), answer_id: 2 };
         Pins => ResourcePayload::Pins { channel_id: id(100), last_pin_timestamp: Some(at(1)) };
         MessagesGone => ResourcePayload::MessagesGone { channel_id: id(100), ids: [id(1), id(2)].into() };

@@ -2,7 +2,7 @@
 
 use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, MemberTable, ThreadEntry, VoiceEntry};
 use guildhall_model::{
-    Activity, Attachment, AuditAction, AuditChange, AuditEntry, Channel, ChannelId, ChannelType, ClientStatus,
+    Activity, Attachment, AuditAction, AuditChange, AuditEntry, AutoModAction, AutoModExecution, AutoModRule, AutoModTrigger, Channel, ChannelId, ChannelType, ClientStatus,
     DefaultReaction, Direct, DirectFields, Emoji, Follower, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
     Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind,
     Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
@@ -429,4 +429,36 @@ pub fn webhook_source() -> Box<WebhookSource> {
 
 pub fn follower() -> Follower {
     Follower { channel_id: id(100), webhook_id: id(31), guild_id: id(2) }
+}
+
+pub fn auto_mod_rule() -> Arc<AutoModRule> {
+    Arc::new(AutoModRule {
+        id: id(80),
+        name: "rule".to_owned(),
+        creator_id: id(7),
+        trigger: AutoModTrigger::Keyword { keyword_filter: vec!["*a".to_owned()], allow_list: vec!["ba".to_owned()] },
+        actions: vec![
+            AutoModAction::BlockMessage { custom_message: text("no") },
+            AutoModAction::SendAlert { channel_id: id(100) },
+            AutoModAction::Timeout { duration_s: 60 },
+        ],
+        enabled: true,
+        exempt_roles: vec![id(901)],
+        exempt_channels: vec![id(100)],
+    })
+}
+
+pub fn auto_mod_execution() -> AutoModExecution {
+    AutoModExecution {
+        rule_id: id(80),
+        trigger_kind: AutoModTrigger::MENTION_SPAM,
+        action: AutoModAction::Timeout { duration_s: 60 },
+        user_id: id(7),
+        channel_id: id(100),
+        message_id: Some(id(5_000)),
+        alert_message_id: Some(id(5_001)),
+        content: "hello".to_owned(),
+        matched_keyword: text("*a"),
+        matched_content: text("a"),
+    }
 }

@@ -25,6 +25,7 @@ fn resources() -> Vec<GuildResource> {
         ThreadMember => GuildResource::ThreadMember(thread_member(60, 3));
         TemporaryMember => GuildResource::TemporaryMember(id(3));
         AuditEntry => GuildResource::AuditEntry(audit_entry());
+        AutoModRule => GuildResource::AutoModRule(auto_mod_rule());
         Follower => GuildResource::Follower(follower());
         OpenPoll => GuildResource::OpenPoll(OpenPoll { channel_id: id(2), message_id: id(3), expires_at: at(5) });
     }

@@ -101,6 +101,12 @@ pub enum Refusal {
     /// More different emoji than a message can have.
     #[error("Maximum number of reactions reached (20)")]
     TooManyReactions,
+    /// No such rule of auto moderation.
+    #[error("Unknown Auto Moderation Rule")]
+    UnknownAutoModRule,
+    /// More rules of this type than a guild can have.
+    #[error("Maximum number of auto moderation rules of this type reached")]
+    TooManyRules,
     /// The message's type does not allow this.
     #[error("Invalid message type")]
     InvalidMessageType,
@@ -336,6 +342,8 @@ impl Refusal {
             Self::EmptyMessage => (400, 50006),
             Self::UnknownReference => (400, 50035),
             Self::TooManyReactions => (400, 30010),
+            Self::UnknownAutoModRule => (404, 10066),
+            Self::TooManyRules => (400, 0),
             Self::InvalidMessageType => (400, 50068),
             Self::CrosspostedBefore => (400, 40033),
             Self::TooManyFollowers => (400, 30007),

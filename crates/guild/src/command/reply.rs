@@ -4,7 +4,7 @@ use super::{Imported, InteractionContext, RolesPut};
 use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
-    AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
+    AuditEntry, AutoModRule, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
 use guildhall_stdx::{CowMap, Timestamp};
@@ -49,6 +49,9 @@ pub enum Reply {
     Invites(Vec<Arc<Invite>>, Arc<GuildStructure>),
     Webhook(Arc<Webhook>),
     Webhooks(Vec<Arc<Webhook>>),
+    /// Rules of auto moderation, by id.
+    AutoModRules(Vec<Arc<AutoModRule>>),
+    AutoModRule(Arc<AutoModRule>),
     /// Channels that follow an announcement channel.
     Followers(Vec<Follower>),
     /// Pinned messages, and since when.

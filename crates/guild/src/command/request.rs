@@ -5,7 +5,7 @@
 //!             the compiler checks both sides. `Command` and `Reply` remain the transport form.
 
 use super::{
-    ArchivedThreads, AuditQuery, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
+    ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
     EmojiPatch, Expected, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery, InviteReply,
     JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewFollow, NewInvite, NewMember,
     NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Reply, Response, ResponsePatch,
@@ -15,7 +15,7 @@ use super::{
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
-    AuditEntry, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
+    AuditEntry, AutoModRule, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
     Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     ThreadMember, User, UserId, Webhook, WebhookId,
 };
@@ -242,6 +242,8 @@ reply_values! {
     Webhooks: Vec<Arc<Webhook>>;
     Pins: Vec<(MessageId, Timestamp)>;
     Followers: Vec<Follower>;
+    AutoModRules: Vec<Arc<AutoModRule>>;
+    AutoModRule: Arc<AutoModRule>;
     Audience: Audience;
     Count: u64;
     Imported: Box<Imported>;
@@ -291,6 +293,10 @@ requests! {
     AddReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji) -> ();
     RemoveReaction(channel: ChannelId, message: MessageId, emoji: ReactionEmoji, user: UserId) -> ();
     ClearReactions(channel: ChannelId, message: MessageId, emoji: Option<ReactionEmoji>) -> ();
+    ListAutoModRules -> Vec<Arc<AutoModRule>>;
+    CreateAutoModRule(new: Box<AutoModPatch>) -> Arc<AutoModRule>;
+    UpdateAutoModRule(id: Id<()>, patch: Box<AutoModPatch>) -> Arc<AutoModRule>;
+    DeleteAutoModRule(id: Id<()>) -> ();
     Crosspost(channel: ChannelId, message: MessageId) -> Box<MessageReply>;
     AddFollower(channel: ChannelId, follower: Follower) -> ();
     RemoveFollower(channel: ChannelId, webhook: WebhookId) -> ();

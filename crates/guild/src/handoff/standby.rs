@@ -111,6 +111,7 @@ impl Guild {
             GuildResource::TemporaryMember(user_id) => self.temporary.follow(user_id),
             GuildResource::AuditEntry(entry) => self.audit.insert(entry),
             GuildResource::OpenPoll(poll) => self.polls.follow(poll),
+            GuildResource::AutoModRule(rule) => self.auto_mod.follow(rule),
             GuildResource::Follower(of) => {
                 self.resources.followers.entry(of.channel_id).or_default().insert(of.webhook_id, of.guild_id);
             }
@@ -152,6 +153,7 @@ impl Guild {
                     followers.remove(&WebhookId::new(part));
                 }
             }
+            ResourceKind::AutoModRule => drop(self.auto_mod.remove(Id::new(id))),
             ResourceKind::OpenPoll => drop(self.polls.remove((ChannelId::new(id), MessageId::new(part)))),
         }
     }

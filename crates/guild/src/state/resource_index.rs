@@ -43,6 +43,8 @@ impl ResourceIndex {
                 GuildResource::TemporaryMember(_) => {}
                 // `AuditLog` holds them.
                 GuildResource::AuditEntry(_) => {}
+                // `AutoMod` holds them.
+                GuildResource::AutoModRule(_) => {}
                 // `OpenPolls` holds them.
                 GuildResource::OpenPoll(_) => {}
             }

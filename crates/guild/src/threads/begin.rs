@@ -5,6 +5,7 @@
 use super::{Members, TagRight, members::Membership};
 use crate::{
     audit::{self, NewEntry},
+    auto_moderation::text_of,
     check::ChannelContext,
     command::{CommandResult, MessageReply, NewMessage, NewThread, Refusal, Stop, ThreadReply},
     machine::Guild,
@@ -94,12 +95,19 @@ impl Guild {
         }
         let right = TagRight::of(&parent);
         let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, right)?;
+        let mut text = new.name.clone();
+        if let Some(post) = &new.message {
+            text.push('\n');
+            text.push_str(&text_of(post));
+        }
+        let matched = self.judge(turn.now, &parent, &owner, &text)?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
         let thread_id: ChannelId = match new.from {
             Some(message_id) => message_id.cast(),
             None => self.next_id(turn.now),
         };
+        self.moderated(thread_id.cast(), matched);
         let author = PostAuthor::Member(owner.user.clone());
         let entry = self.add_thread(
             turn.now,

@@ -2,6 +2,7 @@
 
 mod announcements;
 mod audit;
+mod auto_moderation;
 mod backend;
 mod bulk;
 mod direct;

@@ -7,7 +7,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward, Guild, GuildLimits,
+    Actor, ArchivedThreads, AutoModPatch, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward, Guild, GuildLimits,
     GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter, MemberPatch,
     MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll, NewThread, NewWebhook, Outcome, Output,
     Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess,
@@ -16,7 +16,7 @@ use guildhall_guild::{
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Follower, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
+    AccountKind, AutoModAction, AutoModTrigger, Channel, ChannelId, ChannelType, Follower, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
     MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer, Presence, ReactionEmoji, RoleId, Status, User, UserId, WebhookId, WebhookSource,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
@@ -288,6 +288,25 @@ impl Lab {
         let polled = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(polled))));
         self.owner(Command::Vote(CHANNEL, polled, vec![1]));
         self.owner(Command::EndPoll(CHANNEL, polled));
+        let keyword_filter = (0..1_000).map(|n| format!("*word{n}*")).collect();
+        let trigger = AutoModTrigger::Keyword { keyword_filter, allow_list: Vec::new() };
+        let actions = vec![AutoModAction::BlockMessage { custom_message: None }];
+        let new = AutoModPatch {
+            name: Some("rule".to_owned()),
+            trigger: Some(trigger),
+            actions: Some(actions),
+            enabled: Some(true),
+            ..AutoModPatch::default()
+        };
+        let rule = match self.owner(Command::CreateAutoModRule(Box::new(new))) {
+            Outcome::Reply(Ok(Reply::AutoModRule(rule))) => rule.id,
+            other => panic!("{other:?}"),
+        };
+        let rename = AutoModPatch { name: Some("other".to_owned()), ..AutoModPatch::default() };
+        self.owner(Command::UpdateAutoModRule(rule, Box::new(rename)));
+        self.owner(Command::ListAutoModRules);
+        self.command(Actor::User(member(1)), Command::CreateMessage(CHANNEL, Box::new(text("no such word"))));
+        self.owner(Command::DeleteAutoModRule(rule));
         let news = Command::CreateChannel(Box::new(new_channel("news", ChannelType::Announcement)));
         let news = match self.system(news) {
             Outcome::Reply(Ok(Reply::Channel(channel))) => channel.id,

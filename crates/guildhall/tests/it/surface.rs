@@ -2,6 +2,7 @@
 
 mod announcements;
 mod audit;
+mod auto_moderation;
 mod bans;
 mod directs;
 mod doors;

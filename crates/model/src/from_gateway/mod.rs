@@ -5,6 +5,7 @@
 //! Invariants  ids serialise through `Id`, so JSON gets strings and ETF gets integers.
 
 mod audit;
+mod auto_moderation;
 mod channel;
 mod deleted_entities;
 mod direct;
@@ -31,6 +32,7 @@ mod voice;
 mod webhook;
 
 pub use audit::AuditEntryBody;
+pub use auto_moderation::{AutoModActionBody, AutoModExecutionBody, AutoModRuleBody};
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use direct::DirectBody;

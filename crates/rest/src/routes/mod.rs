@@ -8,6 +8,7 @@
 
 pub(crate) mod announcements;
 mod attachments;
+mod auto_moderation;
 mod bans;
 mod bootstrap;
 mod channel_form;

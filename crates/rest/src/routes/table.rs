@@ -7,7 +7,7 @@
 //! Not here    handlers: the modules of `crate::routes`.     Spec  docs/protocol/reference.md §10.2–§10.4.
 
 use super::{
-    announcements, attachments, bans, bootstrap, channels, commands, directs, emojis,
+    announcements, attachments, auto_moderation, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
     guilds,
     interactions::{callback, index, invoke, permissions},
@@ -154,6 +154,11 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/guilds/{guild_id}/roles/member-counts"                                      small::role_member_counts        Read;
     GET    "/guilds/{guild_id}/regions"                                                  small::guild_voice_regions       Read;
     GET    "/guilds/{guild_id}/integrations"                                             small::integrations              MemberSearch;
+    GET    "/guilds/{guild_id}/auto-moderation/rules"                                    auto_moderation::list            Read;
+    POST   "/guilds/{guild_id}/auto-moderation/rules"                                    auto_moderation::create          StructureWrite Guild;
+    GET    "/guilds/{guild_id}/auto-moderation/rules/{rule_id}"                          auto_moderation::read            Read;
+    PATCH  "/guilds/{guild_id}/auto-moderation/rules/{rule_id}"                          auto_moderation::update          StructureWrite Object;
+    DELETE "/guilds/{guild_id}/auto-moderation/rules/{rule_id}"                          auto_moderation::delete          StructureWrite;
     GET    "/guilds/{guild_id}/preview"                                                          small::preview                   Read;
     GET    "/guilds/{guild_id}/soundboard-sounds"                                                small::guild_sounds              Read;
     GET    "/guilds/{guild_id}/welcome-screen"                                                   small::welcome_screen            Read;

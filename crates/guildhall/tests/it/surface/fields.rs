@@ -175,6 +175,8 @@ impl Scene {
         let command = bot.done("POST", &format!("/applications/{}/commands", bot.id), command);
         let of_guild = format!("/applications/{}/guilds/{guild}/commands", bot.id);
         let of_guild = bot.done("POST", &of_guild, json!({"name": "c", "description": "d"}));
+        let rule = json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]});
+        let rule = bot.done("POST", &format!("/guilds/{guild}/auto-moderation/rules"), rule);
         let invite = bot.done("POST", &format!("/channels/{general}/invites"), json!({}));
         node.in_voice(&guild, &bot, &stage);
         let ids = BTreeMap::from([
@@ -190,6 +192,7 @@ impl Scene {
             ("role_id", id_of(&role)),
             ("overwrite_id", id_of(&role)),
             ("emoji_id", id_of(&emoji)),
+            ("rule_id", id_of(&rule)),
             ("emoji_name", FIRE.to_owned()),
             ("sticker_id", node.sticker(&guild, &bot, "wave")),
             ("guild_scheduled_event_id", id_of(&event)),

@@ -202,6 +202,10 @@ fn rows() -> Vec<Row> {
         row("DELETE", "/guilds/{guild_id}/bans/{user_id}", &[("user_id", "banned")], NOTHING, by_moderators(DONE)),
         row("POST", "/guilds/{guild_id}/bulk-ban", &[], json!({"user_ids": ["{victim}"]}), by_moderators(OK)),
         row("POST", "/guilds/{guild_id}/prune", &[], json!({"days": 7}), by_moderators(OK)),
+        row("POST", "/guilds/{guild_id}/auto-moderation/rules", &[],
+            json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]}), by_moderators(OK)),
+        row("PATCH", "/guilds/{guild_id}/auto-moderation/rules/{rule_id}", &[], json!({"name": "other"}), by_moderators(OK)),
+        row("DELETE", "/guilds/{guild_id}/auto-moderation/rules/{rule_id}", &[], NOTHING, by_moderators(DONE)),
         // One's own.
         row("PATCH", "/users/@me", &[], json!({"global_name": "G"}), by_anybody(OK)),
         row("POST", "/attachments/refresh-urls", &[], json!({"attachment_urls": ["https://example.net/"]}), by_anybody(OK)),
@@ -420,6 +424,15 @@ impl Scene {
             // A guild that only its owner could lose.
             "given_away" if who == Who::Owner => self.node.guild(&owner, &[&self.victim]).0,
             "given_away" => guild,
+            "rule_id" => {
+                let path = format!("/guilds/{guild}/auto-moderation/rules");
+                // A guild has at most six.
+                for rule in owner.get(&path).as_array().expect("a list") {
+                    owner.done("DELETE", &format!("{path}/{}", id_of(rule)), NOTHING);
+                }
+                let body = json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]});
+                id_of(&owner.done("POST", &path, body))
+            }
             "emoji_id" => {
                 let body = json!({"name": "party", "image": PICTURE});
                 id_of(&owner.done("POST", &format!("/guilds/{guild}/emojis"), body))

@@ -1,0 +1,210 @@
+//! Rules of auto moderation. Spec  docs/protocol/choices.md "Auto moderation".
+
+use super::{Call, guilds::guild_of_path, guilds::need};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest},
+    error::ApiError,
+    form::{self, FieldError, Form, Parsed},
+    permit::ReadPermit,
+    state::Api,
+};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{AutoModPatch, Refusal, request};
+use guildhall_model::{
+    AutoModAction, AutoModRule, AutoModTrigger, ChannelId, GuildId, Id, Permissions, RoleId,
+    from_gateway::AutoModRuleBody,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+const NAME_CHARS_MAX: usize = 100;
+const KEYWORDS_MAX: usize = 1_000;
+const KEYWORD_CHARS_MAX: usize = 60;
+const ALLOWED_MAX: usize = 100;
+const MENTIONS_MAX: i64 = 50;
+const ACTIONS_MAX: usize = 5;
+const CUSTOM_MESSAGE_CHARS_MAX: usize = 150;
+const EXEMPT_ROLES_MAX: usize = 20;
+const EXEMPT_CHANNELS_MAX: usize = 50;
+/// The one event that rules are for: a message is sent.
+const MESSAGE_SEND: i64 = 1;
+
+fn unsupported(message: &'static str) -> FieldError {
+    FieldError::new("UNSUPPORTED", message)
+}
+
+fn keyword(value: &Value) -> Parsed<String> {
+    form::name(value, 1, KEYWORD_CHARS_MAX)
+}
+
+/// Types of triggers by their numbers.
+fn trigger_kind(value: &Value) -> Parsed<u8> {
+    match form::integer(value, 1, 6)? as u8 {
+        kind @ (AutoModTrigger::KEYWORD | AutoModTrigger::MENTION_SPAM) => Ok(kind),
+        _ => Err(unsupported("This server has rules of types 1 (keywords) and 5 (mentions).").into()),
+    }
+}
+
+/// Metadata of a trigger of this type. Every field is judged, whatever the type; those of another type are refused.
+fn trigger(value: &Value, kind: Option<u8>) -> Parsed<AutoModTrigger> {
+    form::object(value, |form| {
+        let keyword_filter = form.optional("keyword_filter", |v| form::list(v, 0, KEYWORDS_MAX, keyword));
+        let allow_list = form.optional("allow_list", |v| form::list(v, 0, ALLOWED_MAX, keyword));
+        let patterns = form.optional("regex_patterns", |v| form::list(v, 0, 0, keyword));
+        let limit = form.optional("mention_total_limit", |v| form::integer(v, 1, MENTIONS_MAX));
+        form.unsupported("presets", "This server has no lists of words.");
+        if form.optional("mention_raid_protection_enabled", form::boolean) == Some(true) {
+            form.fault("mention_raid_protection_enabled", unsupported("This server does not detect raids."));
+        }
+        let has_words = keyword_filter.is_some() || allow_list.is_some() || patterns.is_some();
+        match kind? {
+            AutoModTrigger::MENTION_SPAM if has_words => {
+                form.fault_here(unsupported("A rule of this type has mention_total_limit."));
+                None
+            }
+            AutoModTrigger::MENTION_SPAM => {
+                let mention_total_limit = limit.unwrap_or(MENTIONS_MAX) as u8;
+                Some(AutoModTrigger::MentionSpam { mention_total_limit })
+            }
+            _ if limit.is_some() => {
+                form.fault_here(unsupported("A rule of this type has keyword_filter and allow_list."));
+                None
+            }
+            _ => Some(AutoModTrigger::Keyword {
+                keyword_filter: keyword_filter.unwrap_or_default(),
+                allow_list: allow_list.unwrap_or_default(),
+            }),
+        }
+    })
+}
+
+fn action(value: &Value) -> Parsed<AutoModAction> {
+    form::object(value, |form| {
+        let kind = form.required("type", |v| match form::integer(v, 1, 4)? as u8 {
+            kind @ (AutoModAction::BLOCK_MESSAGE | AutoModAction::SEND_ALERT | AutoModAction::TIMEOUT) => Ok(kind),
+            _ => Err(unsupported("This server has actions of types 1 (block), 2 (alert) and 3 (time-out).").into()),
+        });
+        let metadata = form.optional("metadata", |v| {
+            form::object(v, |form| {
+                let custom_message = form.optional("custom_message", |v| form::name(v, 0, CUSTOM_MESSAGE_CHARS_MAX));
+                let channel_id: Option<ChannelId> = form.optional("channel_id", form::id);
+                let duration_s =
+                    form.optional("duration_seconds", |v| form::integer(v, 1, AutoModAction::TIMEOUT_S_MAX.into()));
+                Some((custom_message, channel_id, duration_s))
+            })
+        });
+        let (custom_message, channel_id, duration_s) = metadata.unwrap_or_default();
+        match kind? {
+            AutoModAction::SEND_ALERT => match channel_id {
+                Some(channel_id) => Some(AutoModAction::SendAlert { channel_id }),
+                None => missing(form, "channel_id"),
+            },
+            AutoModAction::TIMEOUT => match duration_s {
+                Some(duration_s) => Some(AutoModAction::Timeout { duration_s: duration_s as u32 }),
+                None => missing(form, "duration_seconds"),
+            },
+            _ => Some(AutoModAction::BlockMessage {
+                custom_message: custom_message.filter(|message| !message.is_empty()),
+            }),
+        }
+    })
+}
+
+/// A field of the metadata is missing, if nothing else is wrong.
+fn missing<T>(form: &mut Form<'_>, field: &'static str) -> Option<T> {
+    if form.has_no_faults() {
+        let fault = FieldError::new("BASE_TYPE_REQUIRED", format!("This action needs metadata.{field}"));
+        form.fault("metadata", fault);
+    }
+    None
+}
+
+/// The fields of a rule. `kind`: the type of the rule's trigger, if it has one already.
+fn patch(form: &mut Form<'_>, kind: Option<u8>) -> AutoModPatch {
+    let is_new = kind.is_none();
+    let wished = form.optional("trigger_type", trigger_kind);
+    if kind.is_some() && wished.is_some() && wished != kind {
+        form.fault("trigger_type", unsupported("The type of a rule does not change."));
+    }
+    let kind = kind.or(wished);
+    form.optional("event_type", |v| match form::integer(v, 1, 2)? {
+        MESSAGE_SEND => Ok(()),
+        _ => Err(unsupported("Rules of this server are for messages: event_type 1.").into()),
+    });
+    let metadata = form.optional("trigger_metadata", |v| trigger(v, kind));
+    // A new rule may do without.
+    let empty = wished.filter(|_| is_new && form.has_no_faults()).map(|kind| match kind {
+        AutoModTrigger::MENTION_SPAM => AutoModTrigger::MentionSpam { mention_total_limit: MENTIONS_MAX as u8 },
+        _ => AutoModTrigger::Keyword { keyword_filter: Vec::new(), allow_list: Vec::new() },
+    });
+    AutoModPatch {
+        name: form.optional("name", |v| form::name(v, 1, NAME_CHARS_MAX)),
+        trigger: metadata.or(empty),
+        actions: form.optional("actions", |v| form::list(v, 1, ACTIONS_MAX, action)),
+        enabled: form.optional("enabled", form::boolean),
+        exempt_roles: form.optional("exempt_roles", |v| form::list(v, 0, EXEMPT_ROLES_MAX, form::id)),
+        exempt_channels: form.optional("exempt_channels", |v| form::list(v, 0, EXEMPT_CHANNELS_MAX, form::id)),
+    }
+}
+
+fn body(guild_id: GuildId, rule: &AutoModRule) -> Response {
+    Json(AutoModRuleBody::new(guild_id, rule)).into_response()
+}
+
+async fn rules(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Vec<Arc<AutoModRule>>, ApiError> {
+    api.request(caller, guild_id, request::ListAutoModRules).await
+}
+
+async fn find(api: &Api, caller: &Caller, guild_id: GuildId, id: Id<()>) -> Result<Arc<AutoModRule>, ApiError> {
+    let found = rules(api, caller, guild_id).await?.into_iter().find(|rule| rule.id == id);
+    found.ok_or(ApiError::Refused(Refusal::UnknownAutoModRule))
+}
+
+pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let rules = rules(&api, &caller, guild_id).await?;
+    Ok(Json(rules.iter().map(|rule| AutoModRuleBody::new(guild_id, rule)).collect::<Vec<_>>()).into_response())
+}
+
+pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    Ok(body(guild_id, &*find(&api, &caller, guild_id, params.id("rule_id")?).await?))
+}
+
+pub(super) async fn create(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
+    need(&guild, Permissions::MANAGE_GUILD)?;
+    let permit = ReadPermit::read_guild(&caller, &guild);
+    let new = input.read(&api, permit, BodyLimits::MESSAGE, |form| {
+        let new = patch(form, None);
+        for field in ["name", "event_type", "trigger_type", "actions"] {
+            form.required(field, |_| Ok(()));
+        }
+        Some(new)
+    });
+    let new = request::CreateAutoModRule(Box::new(new.await?));
+    Ok(body(guild_id, &*api.request(&caller, guild_id, new).await?))
+}
+
+pub(super) async fn update(Call { api, caller, params }: Call, input: JsonRequest) -> Result<Response, ApiError> {
+    let (guild_id, id) = (params.id("guild_id")?, params.id("rule_id")?);
+    let guild = guild_of_path(&api, &caller, &params).await?;
+    let rule = find(&api, &caller, guild_id, id).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &rule);
+    let kind = rule.trigger.kind();
+    let patch = input.read(&api, permit, BodyLimits::MESSAGE, |form| Some(patch(form, Some(kind)))).await?;
+    let change = request::UpdateAutoModRule(id, Box::new(patch));
+    Ok(body(guild_id, &*api.request(&caller, guild_id, change).await?))
+}
+
+pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
+    let request = request::DeleteAutoModRule(params.id("rule_id")?);
+    api.request(&caller, params.id("guild_id")?, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
