@@ -110,7 +110,7 @@ impl Guild {
     }
 
     /// Makes the webhook by which a channel follows another one, which the caller has checked.
-    pub(crate) fn follow(
+    pub(crate) fn follow_channel(
         &mut self,
         turn: Turn<'_>,
         channel_id: ChannelId,

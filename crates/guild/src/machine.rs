@@ -268,7 +268,7 @@ impl Guild {
             AddFollower(channel, follower) => self.add_follower(turn, *channel, *follower),
             RemoveFollower(channel, webhook) => self.remove_follower(turn, *channel, *webhook),
             ListFollowers(channel) => self.list_followers(turn, *channel),
-            Follow(channel, new) => self.follow(turn, *channel, new),
+            Follow(channel, new) => self.follow_channel(turn, *channel, new),
             DeliverCrosspost(webhook, original) => self.deliver_crosspost(turn, *webhook, original),
             Vote(channel, message, answers) => self.vote(turn, (*channel, *message), answers),
             EndPoll(channel, message) => self.end_poll(turn, (*channel, *message)),

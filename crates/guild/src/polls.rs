@@ -25,7 +25,6 @@ use guildhall_model::{
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 type Key = (ChannelId, MessageId);
 

@@ -4,7 +4,8 @@ use super::HandoffItem;
 use crate::{machine::Guild, outbox::Output};
 use guildhall_guild_protocol::{GuildStructure, ThreadEntry};
 use guildhall_model::{
-    Channel, ChannelId, GuildResource, Id, InviteCode, Member, ResourceKey, ResourceKind, ThreadMember, UserId,
+    Channel, ChannelId, GuildResource, Id, InviteCode, Member, MessageId, ResourceKey, ResourceKind, ThreadMember,
+    UserId,
     WebhookId,
 };
 use guildhall_stdx::Now;

@@ -19,6 +19,7 @@ mod directs;
 mod embeds;
 mod emojis;
 mod erased;
+mod foreign_webhooks;
 mod guilds;
 pub(crate) mod interactions;
 mod invites;

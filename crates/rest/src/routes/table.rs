@@ -9,7 +9,7 @@
 use super::{
     announcements, attachments, auto_moderation, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
-    guilds,
+    foreign_webhooks, guilds,
     interactions::{callback, index, invoke, permissions},
     invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, settings_proto, small, stages,
     stickers, threads, voice_states, webhooks,
@@ -275,6 +275,8 @@ pub(crate) static ROUTES: &[Route] = rows! {
     PATCH  "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::update_by_token        Webhook        Webhook;
     DELETE "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::delete_by_token        Webhook;
     POST   "/webhooks/{webhook_id}/{webhook_token}"                                      webhooks::execute                Webhook        Webhook;
+    POST   "/webhooks/{webhook_id}/{webhook_token}/slack"                                foreign_webhooks::slack          Webhook        Webhook;
+    POST   "/webhooks/{webhook_id}/{webhook_token}/github"                               foreign_webhooks::github         Webhook        Webhook;
     GET    "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::read_message           Webhook;
     PATCH  "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::edit_message           Webhook        Webhook;
     DELETE "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"                webhooks::delete_message         Webhook;

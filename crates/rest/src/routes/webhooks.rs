@@ -20,7 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{
-    Actor, NewWebhook, Refusal, Request, WebhookAccess, WebhookPatch, WebhookPost,
+    Actor, MessageReply, NewWebhook, Refusal, Request, WebhookAccess, WebhookPatch, WebhookPost,
     request::{self, WithReason},
 };
 use guildhall_media::{Picture, PictureRule, hash_of};
@@ -35,7 +35,7 @@ use std::sync::Arc;
 const NAME_CHARS_MAX: usize = 80;
 
 /// A name that cannot be taken for a part of the service.
-fn name(value: &Value) -> Parsed<String> {
+pub(super) fn name(value: &Value) -> Parsed<String> {
     let name = form::name_of_person(value, 1, NAME_CHARS_MAX)?;
     match reserved_in_webhook(&name) {
         Some(word) => Err(form::reserved(word).into()),
@@ -86,7 +86,7 @@ pub(super) async fn of_guild(Call { api, caller, params }: Call) -> Result<Respo
 }
 
 /// A webhook that a path names.
-struct Named {
+pub(super) struct Named {
     id: WebhookId,
     guild_id: GuildId,
     access: WebhookAccess,
@@ -106,7 +106,7 @@ impl Named {
         Ok(Self { reason: caller.reason(), ..named })
     }
 
-    async fn by_token(api: &Api, params: &PathParams) -> Result<Self, ApiError> {
+    pub async fn by_token(api: &Api, params: &PathParams) -> Result<Self, ApiError> {
         Self::find(api, params, WebhookAccess::Token(params.text("webhook_token").to_owned())).await
     }
 
@@ -124,9 +124,14 @@ impl Named {
 
     /// Reads the webhook, which checks its token or the permission of its manager. Handlers call this
     /// before they read a body.
-    async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
+    pub async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
         let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
         own.request(api, request::ReadWebhook).await
+    }
+
+    /// Posts a message.
+    pub async fn execute(&self, api: &Api, post: WebhookPost) -> Result<Box<MessageReply>, ApiError> {
+        self.request(api, |id, access| request::ExecuteWebhook(id, access, Box::new(post))).await
     }
 
     /// A caller with the token sees the webhook's messages in full.

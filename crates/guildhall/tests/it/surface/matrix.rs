@@ -236,6 +236,8 @@ fn rows() -> Vec<Row> {
         row("PATCH", "/webhooks/{webhook_id}/{webhook_token}", &[], json!({"name": "other"}), by_anybody(OK)),
         row("DELETE", "/webhooks/{webhook_id}/{webhook_token}", &[], NOTHING, by_anybody(DONE)),
         row("POST", "/webhooks/{webhook_id}/{webhook_token}", &[], json!({"content": "x"}), by_anybody(DONE)),
+        row("POST", "/webhooks/{webhook_id}/{webhook_token}/slack", &[], json!({"text": "x"}), by_anybody(OK)),
+        row("POST", "/webhooks/{webhook_id}/{webhook_token}/github", &[], json!({}), by_anybody(DONE)),
         row("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}", &[("message_id", "posted")], json!({"content": "y"}), by_anybody(OK)),
         row("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}", &[("message_id", "posted")], NOTHING, by_anybody(DONE)),
     ]

@@ -218,3 +218,33 @@ fn code_in_its_messages_has_no_mentions() {
         assert_eq!(mentions(&ana.done("PATCH", &own, text(code))), (0, false));
     }
 }
+
+#[test]
+fn payloads_of_slack_and_github_become_messages() {
+    let node = TestNode::new();
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
+    let webhook = ana.done("POST", &format!("/channels/{general}/webhooks"), json!({"name": "hook"}));
+    let path = format!("/webhooks/{}/{}", webhook["id"].as_str().unwrap(), webhook["token"].as_str().unwrap());
+    let newest = || ana.get(&format!("/channels/{general}/messages?limit=1"))[0].clone();
+    let attachment = json!({"title": "Build 5", "title_link": "https://ci.example/5", "color": "#00ff00", "ts": 1,
+        "text": "<https://ci.example/log|log>", "fields": [{"title": "took", "value": "5 s", "short": true}]});
+    let slack = json!({"text": "done", "username": "CI", "attachments": [attachment]});
+    let answer = ana.request("POST", &format!("{path}/slack"), slack);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let posted = newest();
+    assert_eq!((&posted["content"], &posted["author"]["username"]), (&json!("done"), &json!("CI")));
+    let embed = &posted["embeds"][0];
+    assert_eq!((&embed["title"], &embed["color"]), (&json!("Build 5"), &json!(0xff00)));
+    assert_eq!(embed["description"], "[log](https://ci.example/log)");
+    assert_eq!(embed["fields"][0], json!({"name": "took", "value": "5 s", "inline": true}));
+    let form = json!({"payload": json!({"text": "in a form"}).to_string()});
+    ana.request("POST", &format!("{path}/slack"), form);
+    assert_eq!(newest()["content"], "in a form");
+    ana.refused("POST", &format!("{path}/slack"), json!({"attachments": [{"title": 5}]}), 400, 50035);
+    ana.refused("POST", &format!("{path}/slack"), json!({}), 400, 50006);
+    ana.refused("POST", &format!("{path}0/slack"), json!({"text": "x"}), 401, 50027);
+    // Without the header it is no event.
+    assert_eq!(ana.request("POST", &format!("{path}/github"), json!({"action": "opened"})).status, 204);
+    assert_eq!(newest()["content"], "in a form");
+}
