@@ -11,11 +11,12 @@ use crate::{
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
-    AuditEntry, AutoModExecution, AutoModRule, Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId,
-    ScheduledEvent, StageInstance, ThreadMember, User, UserId,
+    AuditEntry, AutoModExecution, AutoModRule, Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite,
+    InviteCode, Member, MessageId, ScheduledEvent, StageInstance, ThreadMember, User, UserId,
     from_gateway::{
-        AuditEntryBody, AutoModExecutionBody, AutoModRuleBody, DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody,
-        StageInstanceBody, StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
+        AuditEntryBody, AutoModExecutionBody, AutoModRuleBody, DirectBody, EmojiBody, InviteEventBody, MemberBody,
+        PresenceBody, ScheduledEventBody, StageInstanceBody, StickerBody, ThreadListSyncBody, ThreadMemberBody,
+        ThreadMembersBody, UserBody,
     },
 };
 use guildhall_stdx::Timestamp;

@@ -6,7 +6,7 @@
 //!             (tests `announcements::*`)
 //! Limits      `followers_per_channel_max`; `webhooks_per_channel_max`, because each follower has a webhook.
 //! Not here    the way from one guild to the others: `guildhall-rest`.     Spec  docs/protocol/choices.md
-//!             "Announcements".
+//!             "Forwards and announcements".
 
 use crate::{
     audit::{self, NewEntry},
@@ -172,7 +172,7 @@ impl Guild {
         let author = Arc::new(webhook.author(None, None));
         let message = Message {
             webhook_id: Some(webhook_id),
-            // It notifies nobody: the names are of another guild.
+            // Without mentions: the names are of another guild.
             content: snapshot.content.clone(),
             embeds: snapshot.embeds.clone(),
             components: snapshot.components.clone(),

@@ -17,9 +17,9 @@ use crate::{
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
-    AuditAction, AuditChange, AuditEntry, AutoModRule, Channel, Emoji, EventName, Guild as GuildFields, GuildResource, Id, Invite,
-    Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
-    StageInstance, Sticker, UserId, Webhook, from_gateway::AutoModActionBody, timestamp_of,
+    AuditAction, AuditChange, AuditEntry, AutoModRule, Channel, Emoji, EventName, Guild as GuildFields, GuildResource,
+    Id, Invite, Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId,
+    ScheduledEvent, StageInstance, Sticker, UserId, Webhook, from_gateway::AutoModActionBody, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};

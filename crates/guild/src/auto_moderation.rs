@@ -14,7 +14,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::{ChannelContext, GuildContext},
-    command::{Actor, AutoModPatch, CommandResult, MemberPatch, NewMessage, Refusal},
+    command::{Actor, AutoModPatch, CommandResult, MemberPatch, Refusal},
     machine::Guild,
     mentions,
     messages::Sending,
@@ -28,7 +28,7 @@ use guildhall_model::{
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::json;
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 /// Rules with keywords. 6 as upstream.
 const KEYWORD_RULES_MAX: usize = 6;
@@ -36,20 +36,6 @@ const KEYWORD_RULES_MAX: usize = 6;
 const MENTION_RULES_MAX: usize = 1;
 /// Users, and roles, that are counted: above the limit of each rule.
 const MENTIONS_COUNTED_MAX: usize = 64;
-
-/// All text of a new message that others would read.
-pub(crate) fn text_of(new: &NewMessage) -> Cow<'_, str> {
-    let forwarded = new.forward.as_ref().and_then(|forward| forward.snapshot.as_ref());
-    let poll = new.poll.as_deref();
-    if forwarded.is_none() && poll.is_none() {
-        return Cow::Borrowed(&new.content);
-    }
-    let mut texts = vec![new.content.as_str()];
-    texts.extend(forwarded.map(|snapshot| snapshot.content.as_str()));
-    texts.extend(poll.map(|poll| poll.question.as_str()));
-    texts.extend(poll.iter().flat_map(|poll| &poll.answers).filter_map(|answer| answer.text.as_deref()));
-    Cow::Owned(texts.join("\n"))
-}
 
 impl Guild {
     fn need_auto_moderation(&self, turn: Turn<'_>) -> Result<GuildContext, Refusal> {
@@ -289,10 +275,8 @@ impl Guild {
         let context = self.message_channel(Turn::new(now, Actor::System), channel_id).ok()?;
         let author = self.member(pending.user_id)?.user.clone();
         let field = |name: &str, value: String| json!({"name": name, "value": value, "inline": false});
-        let mut fields = vec![
-            field("rule_name", pending.rule.name.clone()),
-            field("channel_id", pending.channel_id.to_string()),
-        ];
+        let mut fields =
+            vec![field("rule_name", pending.rule.name.clone()), field("channel_id", pending.channel_id.to_string())];
         fields.extend(pending.found.keyword.iter().map(|keyword| field("keyword", keyword.clone())));
         fields.extend(pending.found.content.iter().map(|text| field("keyword_matched_content", text.clone())));
         fields.extend(pending.message_id.map(|id| field("flagged_message_id", id.to_string())));

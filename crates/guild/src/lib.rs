@@ -67,15 +67,15 @@ mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, BulkRole, CONTENT_CHARS_MAX, ChannelMove,
-    ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected, Forward, GuildPatch,
-    GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, InteractionContext, InteractionQuery,
-    InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji,
-    NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome,
-    Page, Prune, PublishReply, REASSIGNED_MAX, RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo,
-    ReplyValue, Request, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
-    StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch,
-    WebhookPost, request,
+    Actor, AllowedMentions, ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, BulkRole, CONTENT_CHARS_MAX,
+    ChannelMove, ChannelPatch, ChannelReply, Command, DATABASE_AWAY, DISK_FULL, DirectCommand, EmojiPatch, Expected,
+    Forward, GuildPatch, GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported,
+    InteractionContext, InteractionQuery, InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply,
+    NewBan, NewChannel, NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole,
+    NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome, Page, Prune, PublishReply, REASSIGNED_MAX,
+    RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, Response,
+    ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch,
+    ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost, request,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};

@@ -177,7 +177,8 @@ impl Guild {
             .iter()
             .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
         let webhooks = self.resources.webhooks.keys().map(|id| id.get());
-        let messages = messages.chain(threads).chain(webhooks).chain([self.audit.newest_id()]);
+        let rules = self.auto_mod.rules().map(|rule| rule.rule.id.get());
+        let messages = messages.chain(threads).chain(webhooks).chain(rules).chain([self.audit.newest_id()]);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }
 
@@ -438,8 +439,8 @@ impl Guild {
         });
     }
 
-    /// Runs one background step, publishes delayed presences, ends polls, and expires nonces and publications. Call it at
-    /// `next_deadline`; early or late calls are harmless.
+    /// Runs one background step, publishes delayed presences, ends polls, and expires nonces and publications. Call it
+    /// at `next_deadline`; early or late calls are harmless.
     pub fn handle_timer(&mut self, now: Now) {
         self.input(|guild| {
             guild.messages.sweep(now.instant);

@@ -10,10 +10,11 @@
 
 use crate::{
     audit::NewEntry,
-    auto_moderation::text_of,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, CommandResult, Forward, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted},
+    command::{
+        Actor, CommandResult, Forward, MessagePatch, MessageReply, NewMessage, ReactionCount, Refusal, Stop, Upserted,
+    },
     machine::Guild,
     mentions::Mentioning,
     record::Write,
@@ -157,7 +158,7 @@ impl Guild {
         }
         self.check_slow_mode(turn.now, &context, author.user.id, Limited::Messages)?;
         let referenced = self.reply_target(channel_id, new)?;
-        let matched = self.judge(turn.now, &context, &author, &text_of(new))?;
+        let matched = self.judge(turn.now, &context, &author, &new.text())?;
         // Nothing is refused from here on.
 
         let message = self.new_message(turn.now, &context, &author.user, new, referenced.as_deref());

@@ -1,11 +1,12 @@
 //! Polls: votes, and the end of a poll.
 //!
 //! Owns        `Vote`, `EndPoll`, `poll_load`; which polls are open.
-//! Invariants  P1 an event is published exactly when a vote was added or removed, and nobody votes after the end of a
-//!             poll. P2 a poll that has ended has its final counts in its message, and is followed by one message of
-//!             type 46, unless its thread is archived. P3 a poll is in `OpenPolls` exactly while its message exists and
-//!             has no final counts. (tests `polls::p1_*` …)
-//! Limits      `polls_max` open polls. Polls whose time is over are ended 16 at once, and when the guild is next loaded.
+//! Invariants  P1 an event is published exactly when a vote was added or removed, and it takes no votes after the end
+//!             of a poll. P2 a poll that has ended has its final counts in its message, and is followed by one message
+//!             of type 46, unless its thread is archived. P3 a poll is in `OpenPolls` exactly while its message exists
+//!             and has no final counts. (tests `polls::p1_*` …)
+//! Limits      `polls_max` open polls. Polls whose time is over are ended 16 at once, and when the guild
+//!             is next loaded.
 //! Not here    lengths of texts: the parser. Votes are stored as reactions: `ReactionEmoji::of_answer`.
 //! Spec        docs/protocol/choices.md "Polls".
 
@@ -194,7 +195,8 @@ impl Guild {
         let referenced = self.referenced_by(&before)?;
         // Nothing is refused from here on.
 
-        let count = |answer: &PollAnswer| counted.iter().find(|(id, _)| *id == answer.id).map_or(0, |(_, count)| *count);
+        let count =
+            |answer: &PollAnswer| counted.iter().find(|(id, _)| *id == answer.id).map_or(0, |(_, count)| *count);
         let ended = Poll {
             results: Some(poll.answers.iter().map(count).collect()),
             expires_at: poll.expires_at.min(turn.now.unix),

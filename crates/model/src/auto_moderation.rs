@@ -14,21 +14,21 @@ pub struct AutoModRule {
     /// Account that made it. 0: a backend.
     pub creator_id: UserId,
     pub trigger: AutoModTrigger,
-    /// 1–5 actions.
+    /// One to five actions, in this order.
     pub actions: Vec<AutoModAction>,
     pub enabled: bool,
-    /// At most 20.
+    /// Members with one of these roles are exempt. At most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_roles: Vec<RoleId>,
-    /// At most 50. A channel counts for its threads.
+    /// Messages in these channels and in their threads are exempt. At most 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_channels: Vec<ChannelId>,
 }
 
-/// What a rule looks for.
+/// Condition of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AutoModTrigger {
-    /// Words. A `*` at an end stands for more letters there.
+    /// Words. With a `*` at an end, more letters may follow there.
     Keyword {
         /// At most 1,000 words of at most 60 characters.
         keyword_filter: Vec<String>,
@@ -55,7 +55,7 @@ impl AutoModTrigger {
     }
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AutoModAction {
     /// Refuses the message.

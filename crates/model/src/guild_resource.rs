@@ -49,7 +49,7 @@ pub struct Webhook {
     /// The application that made it, if it was a bot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_id: Option<ApplicationId>,
-    /// Announcement channel that it follows. It has no token then, and nobody can post by it.
+    /// Announcement channel that it follows. It has no token then, and posts copies only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<WebhookSource>>,
 }
@@ -163,9 +163,7 @@ impl GuildResource {
             Self::OpenPoll(poll) => {
                 ResourceKey { kind: K::OpenPoll, id: poll.channel_id.get(), part: poll.message_id.get() }
             }
-            Self::Follower(of) => {
-                ResourceKey { kind: K::Follower, id: of.channel_id.get(), part: of.webhook_id.get() }
-            }
+            Self::Follower(of) => ResourceKey { kind: K::Follower, id: of.channel_id.get(), part: of.webhook_id.get() },
             Self::AutoModRule(rule) => ResourceKey::whole(K::AutoModRule, rule.id.get()),
         }
     }

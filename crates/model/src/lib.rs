@@ -62,7 +62,9 @@ pub use id::{
 pub use intents::Intents;
 pub use invite::{Invite, InviteCode, ParseInviteCodeError};
 pub use member::{Member, MemberPictures};
-pub use message::{Attachment, Message, MessageInteraction, MessageReference, MessageSnapshot, NewAttachment, Nonce, StickerItem};
+pub use message::{
+    Attachment, Message, MessageInteraction, MessageReference, MessageSnapshot, NewAttachment, Nonce, StickerItem,
+};
 pub use murmur3::murmur3_32;
 pub use notification_settings::{ChannelOverride, MuteConfig, NOTIFICATIONS_INHERITED, NotificationSettings};
 pub use opcode::Opcode;

@@ -209,9 +209,9 @@ impl Text<'_> {
                     channel_id,
                     author,
                     edited,
-                    content: snapshot.map_or("", |snapshot| &snapshot.content),
-                    embeds: snapshot.map_or(&[], |snapshot| &snapshot.embeds),
-                    components: snapshot.map_or(&[], |snapshot| &snapshot.components),
+                    content: snapshot.map_or("", |snapshot| snapshot.content.as_str()),
+                    embeds: snapshot.map_or(&[][..], |snapshot| &snapshot.embeds[..]),
+                    components: snapshot.map_or(&[][..], |snapshot| &snapshot.components[..]),
                     attachments: &[],
                 }
             }

@@ -186,7 +186,8 @@ fn form_fields(body: &[u8]) -> Option<BTreeMap<String, String>> {
     Some(pairs.map(field).collect())
 }
 
-/// The JSON in the field `payload_json`; without it, the plain fields are the form. `reservation` covers the fields.
+/// The JSON in the field `payload_json` or `payload`; without it, the plain fields are the form. `reservation`
+/// covers the fields.
 fn form_value(
     mut fields: BTreeMap<String, String>,
     reservation: Reservation,
@@ -195,7 +196,8 @@ fn form_value(
     peer: u128,
     limits: BodyLimits,
 ) -> Result<(Value, Reservation), ApiError> {
-    match fields.remove("payload_json") {
+    // Clients of Slack name it otherwise.
+    match fields.remove("payload_json").or_else(|| fields.remove("payload")) {
         Some(json) if json.is_empty() => Ok((Value::Object(Map::new()), reservation)),
         Some(json) => Ok(parse_tree(&mut json.into_bytes(), permit, peer, &api.body_quotas, limits.values_max)?),
         None => Ok((fields.into_iter().map(|(name, text)| (name, Value::String(text))).collect(), reservation)),

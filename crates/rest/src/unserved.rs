@@ -2,8 +2,9 @@
 //!
 //! Owns        `Unserved`: the paths of `crate::upstream` that no row of `crate::routes` has, and the methods that its
 //!             rows lack, with their counters.
-//! Invariants  the labels of the counters are these paths, these methods with their paths, and `OTHER`, whatever clients
-//!             send. No label is a route of `crate::routes`. (tests below, and `it/surface/routes.rs` of `guildhall`)
+//! Invariants  the labels of the counters are these paths, these methods with their paths, and `OTHER`,
+//!             whatever clients send. No label is a route of `crate::routes`. (tests below, and
+//!             `it/surface/routes.rs` of `guildhall`)
 //! Limits      a request to an unknown path is compared with each template once; `Bucket::Anonymous` limits
 //!             their rate per peer.
 

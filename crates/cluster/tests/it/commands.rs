@@ -6,16 +6,17 @@ use crate::{
     round_trip::{crossed, examples_of},
 };
 use guildhall_guild::{
-    Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, AutoModPatch, BackendCommand, BulkRole, ChannelMove, ChannelPatch,
-    Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery,
-    InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel,
-    NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole, NewScheduledEvent, NewSticker, NewThread,
-    NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch,
-    RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList,
-    VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
+    Actor, AllowedMentions, ArchivedThreads, Audience, AuditQuery, AutoModPatch, BackendCommand, BulkRole, ChannelMove,
+    ChannelPatch, Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext,
+    InteractionQuery, InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan,
+    NewChannel, NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole,
+    NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply,
+    ReplyTo, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent,
+    StickerPatch, ThreadList, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use guildhall_model::{
-    AuditAction, AutoModRule, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
+    AuditAction, AutoModRule, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji,
+    RoleIcon,
 };
 use std::sync::Arc;
 
@@ -511,6 +512,16 @@ pub fn replies() -> Vec<Reply> {
 pub fn refusals() -> Vec<Refusal> {
     examples_of! { Refusal:
         UnknownGuild => Refusal::UnknownGuild;
+        UnknownAutoModRule => Refusal::UnknownAutoModRule;
+        TooManyRules => Refusal::TooManyRules;
+        InvalidMessageType => Refusal::InvalidMessageType;
+        CrosspostedBefore => Refusal::CrosspostedBefore;
+        TooManyFollowers => Refusal::TooManyFollowers;
+        NoPoll => Refusal::NoPoll;
+        PollExpired => Refusal::PollExpired;
+        PollMessage => Refusal::PollMessage;
+        PollEmoji => Refusal::PollEmoji;
+        TooManyPolls => Refusal::TooManyPolls;
         UnknownChannel => Refusal::UnknownChannel;
         UnknownMessage => Refusal::UnknownMessage;
         UnknownMember => Refusal::UnknownMember;

@@ -2,11 +2,12 @@
 
 use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, MemberTable, ThreadEntry, VoiceEntry};
 use guildhall_model::{
-    Activity, Attachment, AuditAction, AuditChange, AuditEntry, AutoModAction, AutoModExecution, AutoModRule, AutoModTrigger, Channel, ChannelId, ChannelType, ClientStatus,
-    DefaultReaction, Direct, DirectFields, Emoji, Follower, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode,
-    Member, MemberPictures, Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind,
-    Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker,
-    StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource,
+    Activity, Attachment, AuditAction, AuditChange, AuditEntry, AutoModAction, AutoModExecution, AutoModRule,
+    AutoModTrigger, Channel, ChannelId, ChannelType, ClientStatus, DefaultReaction, Direct, DirectFields, Emoji,
+    Follower, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode, Member, MemberPictures, Message,
+    MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind, Permissions,
+    Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status,
+    Sticker, StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource,
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -338,7 +339,8 @@ pub fn snapshot() -> MessageSnapshot {
 }
 
 pub fn poll() -> Poll {
-    let answer = |id| PollAnswer { id, text: Some("yes".to_owned()), emoji: Some(ReactionEmoji { id: Some(id(61)), name: "wave".to_owned() }) };
+    let emoji = ReactionEmoji { id: Some(id(61)), name: "wave".to_owned() };
+    let answer = |id| PollAnswer { id, text: Some("yes".to_owned()), emoji: Some(emoji.clone()) };
     Poll {
         question: "?".to_owned(),
         answers: vec![answer(1), PollAnswer { text: None, emoji: None, ..answer(2) }],

@@ -11,7 +11,8 @@ use guildhall_guild::{
 };
 use guildhall_guild_protocol::{PartitionId, RelayId, ToGuild};
 use guildhall_model::{
-    Ban, ChannelType, Guild as GuildFields, GuildResource, Nonce, OpenPoll, Pin, ResourceKey, ResourceKind, Role, UserId,
+    Ban, ChannelType, Guild as GuildFields, GuildResource, Nonce, OpenPoll, Pin, ResourceKey, ResourceKind, Role,
+    UserId,
 };
 use guildhall_stdx::Now;
 use std::{convert::Infallible, sync::Arc};

@@ -5,6 +5,7 @@ use guildhall_model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Longest content of a message, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2_000;
@@ -42,6 +43,22 @@ pub struct NewMessage {
     pub forward: Option<Box<Forward>>,
 }
 
+impl NewMessage {
+    /// Its text, with those of its poll and of the message that it forwards.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        let forwarded = self.forward.as_ref().and_then(|forward| forward.snapshot.as_ref());
+        let poll = self.poll.as_deref();
+        if forwarded.is_none() && poll.is_none() {
+            return Cow::Borrowed(&self.content);
+        }
+        let mut texts = vec![self.content.as_str()];
+        texts.extend(forwarded.map(|snapshot| snapshot.content.as_str()));
+        texts.extend(poll.map(|poll| poll.question.as_str()));
+        texts.extend(poll.iter().flat_map(|poll| &poll.answers).filter_map(|answer| answer.text.as_deref()));
+        Cow::Owned(texts.join("\n"))
+    }
+}
+
 /// A message that a new one forwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forward {
@@ -53,7 +70,7 @@ pub struct Forward {
     pub snapshot: Option<MessageSnapshot>,
 }
 
-/// A new poll.
+/// Poll of a message that is not stored yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewPoll {
     /// As `Poll::question`.

@@ -4,8 +4,8 @@ use super::{Imported, InteractionContext, RolesPut};
 use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
-    AuditEntry, AutoModRule, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
-    ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
+    AuditEntry, AutoModRule, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions,
+    ReactionEmoji, Role, ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
 use guildhall_stdx::{CowMap, Timestamp};
 use serde::{Deserialize, Serialize};

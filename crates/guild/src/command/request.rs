@@ -5,19 +5,19 @@
 //!             the compiler checks both sides. `Command` and `Reply` remain the transport form.
 
 use super::{
-    ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult, DirectCommand,
-    EmojiPatch, Expected, Forward, GuildPatch, GuildReply, Imported, InteractionContext, InteractionQuery, InviteReply,
-    JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewFollow, NewInvite, NewMember,
-    NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Reply, Response, ResponsePatch,
-    RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply,
-    VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
+    ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult,
+    DirectCommand, EmojiPatch, Expected, Forward, GuildPatch, GuildReply, Imported, InteractionContext,
+    InteractionQuery, InviteReply, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji,
+    NewFollow, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page,
+    Reply, Response, ResponsePatch, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch,
+    ThreadList, ThreadReply, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
-    AuditEntry, AutoModRule, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode, Member, Message, MessageId,
-    Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
-    ThreadMember, User, UserId, Webhook, WebhookId,
+    AuditEntry, AutoModRule, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode,
+    Member, Message, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent,
+    StageInstance, Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
 use guildhall_stdx::Timestamp;
 use std::{convert::identity, sync::Arc};

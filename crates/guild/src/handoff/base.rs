@@ -64,7 +64,14 @@ impl HandoffBase {
             structure: guild.structure.clone(),
             members: guild.members.snapshot(),
             threads: guild.threads.snapshot(),
-            resources: guild.resources.all().chain(guild.temporary.all()).chain(guild.audit.all()).chain(guild.polls.all()).chain(guild.auto_mod.all()).collect(),
+            resources: guild
+                .resources
+                .all()
+                .chain(guild.temporary.all())
+                .chain(guild.audit.all())
+                .chain(guild.polls.all())
+                .chain(guild.auto_mod.all())
+                .collect(),
             items,
             has_presences: false,
         }

@@ -5,8 +5,7 @@ use crate::{machine::Guild, outbox::Output};
 use guildhall_guild_protocol::{GuildStructure, ThreadEntry};
 use guildhall_model::{
     Channel, ChannelId, GuildResource, Id, InviteCode, Member, MessageId, ResourceKey, ResourceKind, ThreadMember,
-    UserId,
-    WebhookId,
+    UserId, WebhookId,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};

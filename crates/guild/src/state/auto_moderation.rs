@@ -1,6 +1,6 @@
 //! Rules of auto moderation, compiled.
 //!
-//! Owns        `AutoMod`: the rules of a guild, what each looks for, and the actions that wait.
+//! Owns        `AutoMod`: the rules of a guild, their compiled words, and the actions that wait.
 //! Invariants  R1 a keyword counts as a whole word, except at an end with `*`, whatever its case, and not within a text
 //!             of the allow list. R2 a message is read once per rule, whatever the number of keywords. (tests `r1_*` …)
 //! Limits      `auto_moderation` checks the number of rules and the length of their lists. `PENDING_MAX` actions wait;
@@ -72,7 +72,7 @@ enum Matcher {
     MentionSpam { limit: usize },
 }
 
-/// What of a text a rule found.
+/// Part of a text that matches a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// As the rule has it.
@@ -103,7 +103,7 @@ impl Rule {
         Ok(Self { rule, matcher })
     }
 
-    /// What it finds in a text in lower case, with this number of mentions.
+    /// Searches a text in lower case, with this number of mentions.
     pub fn find(&self, lower: &str, mentions: usize) -> Option<Found> {
         match &self.matcher {
             Matcher::Keyword { words, allowed } => {
@@ -150,7 +150,7 @@ impl AutoMod {
         all
     }
 
-    /// Adds or replaces a stored rule, whose words were accepted before.
+    /// Adds or replaces a stored rule. Its words were accepted before.
     pub fn follow(&mut self, rule: Arc<AutoModRule>) {
         if let Ok(rule) = Rule::new(rule) {
             self.insert(rule);
@@ -173,7 +173,7 @@ impl AutoMod {
         self.rules.is_empty()
     }
 
-    /// By id.
+    /// All of them, ascending by id.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values()
     }

@@ -5,7 +5,6 @@
 use super::{Members, TagRight, members::Membership};
 use crate::{
     audit::{self, NewEntry},
-    auto_moderation::text_of,
     check::ChannelContext,
     command::{CommandResult, MessageReply, NewMessage, NewThread, Refusal, Stop, ThreadReply},
     machine::Guild,
@@ -98,7 +97,7 @@ impl Guild {
         let mut text = new.name.clone();
         if let Some(post) = &new.message {
             text.push('\n');
-            text.push_str(&text_of(post));
+            text.push_str(&post.text());
         }
         let matched = self.judge(turn.now, &parent, &owner, &text)?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.

@@ -7,17 +7,18 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, ArchivedThreads, AutoModPatch, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward, Guild, GuildLimits,
-    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter, MemberPatch,
-    MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll, NewThread, NewWebhook, Outcome, Output,
-    Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch, VoiceStatePatch, WebhookAccess,
-    WebhookPost,
+    Actor, ArchivedThreads, AutoModPatch, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward,
+    Guild, GuildLimits, GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter,
+    MemberPatch, MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll, NewThread,
+    NewWebhook, Outcome, Output, Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch,
+    VoiceStatePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, AutoModAction, AutoModTrigger, Channel, ChannelId, ChannelType, Follower, Guild as GuildFields, Id, InviteCode, Member, Message, MessageId,
-    MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer, Presence, ReactionEmoji, RoleId, Status, User, UserId, WebhookId, WebhookSource,
+    AccountKind, AutoModAction, AutoModTrigger, Channel, ChannelId, ChannelType, Follower, Guild as GuildFields, Id,
+    InviteCode, Member, Message, MessageId, MessageInteraction, Nonce, OverwriteKind, Permissions, PollAnswer,
+    Presence, ReactionEmoji, RoleId, Status, User, UserId, WebhookId, WebhookSource,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_stdx::{Now, Timestamp, steps_taken};

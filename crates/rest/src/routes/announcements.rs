@@ -3,7 +3,7 @@
 //! Invariants  N1 the caller can view the followed channel, and manages webhooks of the one that follows.
 //! Limits      `guildhall_guild::GuildLimits::followers_per_channel_max` copies of a message, one after the other;
 //!             `CROSSPOSTS_IN_FLIGHT_MAX` messages at once, past it a message is not published (503).
-//!             Spec  docs/protocol/choices.md "Announcements".
+//!             Spec  docs/protocol/choices.md "Forwards and announcements".
 
 use super::{Call, render};
 use crate::{
@@ -48,8 +48,7 @@ pub(super) async fn follow(Call { api, caller, params }: Call, input: JsonReques
     let new = NewFollow { id: webhook_id, source: Box::new(source) };
     let webhook = api.request_in_channel(&caller, target, request::Follow(target, Box::new(new))).await?;
     let follower = Follower { channel_id, webhook_id, guild_id: webhook.guild_id };
-    if let Err(refused) =
-        api.request_in_channel(&caller, channel_id, request::AddFollower(channel_id, follower)).await
+    if let Err(refused) = api.request_in_channel(&caller, channel_id, request::AddFollower(channel_id, follower)).await
     {
         // Without a follower the webhook would never post.
         let remove = request::DeleteWebhook(webhook_id, WebhookAccess::Actor(Actor::System));

@@ -16,8 +16,7 @@ use axum::{
 };
 use guildhall_guild::{AutoModPatch, Refusal, request};
 use guildhall_model::{
-    AutoModAction, AutoModRule, AutoModTrigger, ChannelId, GuildId, Id, Permissions, RoleId,
-    from_gateway::AutoModRuleBody,
+    AutoModAction, AutoModRule, AutoModTrigger, ChannelId, GuildId, Id, Permissions, from_gateway::AutoModRuleBody,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,6 +25,8 @@ const NAME_CHARS_MAX: usize = 100;
 const KEYWORDS_MAX: usize = 1_000;
 const KEYWORD_CHARS_MAX: usize = 60;
 const ALLOWED_MAX: usize = 100;
+/// Patterns that upstream takes.
+const PATTERNS_MAX: usize = 10;
 const MENTIONS_MAX: i64 = 50;
 const ACTIONS_MAX: usize = 5;
 const CUSTOM_MESSAGE_CHARS_MAX: usize = 150;
@@ -55,13 +56,16 @@ fn trigger(value: &Value, kind: Option<u8>) -> Parsed<AutoModTrigger> {
     form::object(value, |form| {
         let keyword_filter = form.optional("keyword_filter", |v| form::list(v, 0, KEYWORDS_MAX, keyword));
         let allow_list = form.optional("allow_list", |v| form::list(v, 0, ALLOWED_MAX, keyword));
-        let patterns = form.optional("regex_patterns", |v| form::list(v, 0, 0, keyword));
+        form.optional("regex_patterns", |v| match form::list(v, 0, PATTERNS_MAX, keyword)?[..] {
+            [] => Ok(()),
+            _ => Err(unsupported("This server has no patterns: use keywords with `*` at an end.").into()),
+        });
         let limit = form.optional("mention_total_limit", |v| form::integer(v, 1, MENTIONS_MAX));
         form.unsupported("presets", "This server has no lists of words.");
         if form.optional("mention_raid_protection_enabled", form::boolean) == Some(true) {
             form.fault("mention_raid_protection_enabled", unsupported("This server does not detect raids."));
         }
-        let has_words = keyword_filter.is_some() || allow_list.is_some() || patterns.is_some();
+        let has_words = [&keyword_filter, &allow_list].into_iter().flatten().any(|words| !words.is_empty());
         match kind? {
             AutoModTrigger::MENTION_SPAM if has_words => {
                 form.fault_here(unsupported("A rule of this type has mention_total_limit."));

@@ -58,7 +58,7 @@ fn markdown(text: &str) -> String {
     out + rest
 }
 
-/// Posts what a payload became. None: nothing of it is for people.
+/// Posts the message of a payload.
 async fn post(
     api: &Api,
     named: &webhooks::Named,
@@ -72,7 +72,9 @@ async fn post(
 }
 
 fn text(form: &mut Form<'_>, key: &str, max: usize) -> Option<String> {
-    form.optional(key, |v| form::text(v, 0, SLACK_CHARS_MAX)).map(|text| cut(&markdown(&text), max)).filter(|text| !text.is_empty())
+    form.optional(key, |v| form::text(v, 0, SLACK_CHARS_MAX))
+        .map(|text| cut(&markdown(&text), max))
+        .filter(|text| !text.is_empty())
 }
 
 fn url(form: &mut Form<'_>, key: &str) -> Option<String> {
@@ -134,7 +136,9 @@ fn slack_field(value: &Value) -> Parsed<Option<Value>> {
         let title = text(form, "title", TITLE_CHARS_MAX).or(text(form, "name", TITLE_CHARS_MAX));
         let value = text(form, "value", FIELD_CHARS_MAX);
         let inline = form.optional("short", form::boolean).or(form.optional("inline", form::boolean));
-        Some(title.zip(value).map(|(name, value)| json!({"name": name, "value": value, "inline": inline == Some(true)})))
+        Some(
+            title.zip(value).map(|(name, value)| json!({"name": name, "value": value, "inline": inline == Some(true)})),
+        )
     })
 }
 
@@ -147,11 +151,7 @@ pub(super) async fn slack(
     let named = webhooks::Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
     let thread_id = thread_of(&query)?;
-    let mut input = request.json(&api, ReadPermit::webhook(&webhook), BodyLimits::MESSAGE).await?;
-    // Slack's clients send JSON in a field of a form.
-    if let Some(Value::String(payload)) = input.value.get("payload") {
-        input.value = serde_json::from_str(payload).map_err(|_| ApiError::MalformedBody)?;
-    }
+    let input = request.json(&api, ReadPermit::webhook(&webhook), BodyLimits::MESSAGE).await?;
     let message = input.read(|form| {
         let content = text(form, "text", TEXT_CHARS_MAX);
         let username = form.optional("username", webhooks::name);
@@ -159,7 +159,7 @@ pub(super) async fn slack(
         let attachments = form.optional("attachments", |v| form::list(v, 0, ATTACHMENTS_MAX, slack_attachment));
         let (pretexts, embeds): (Vec<_>, Vec<_>) = attachments.unwrap_or_default().into_iter().unzip();
         let content: Vec<String> = content.into_iter().chain(pretexts.into_iter().flatten()).collect();
-        let embeds: Vec<Value> = embeds.into_iter().filter(|embed| has_content(embed)).collect();
+        let embeds: Vec<Value> = embeds.into_iter().filter(has_content).collect();
         Some((json!({"content": cut(&content.join("\n"), TEXT_CHARS_MAX), "embeds": embeds}), username, avatar))
     })?;
     post(&api, &named, message, thread_id).await?;
@@ -189,18 +189,14 @@ pub(super) async fn github(
     let webhook = named.show(&api).await?;
     let thread_id = thread_of(&query)?;
     let event = headers.get(EVENT_HEADER).and_then(|event| event.to_str().ok()).unwrap_or_default().to_owned();
-    let mut input = request.json(&api, ReadPermit::webhook(&webhook), BodyLimits::COMMANDS).await?;
-    if let Some(Value::String(payload)) = input.value.get("payload") {
-        input.value = serde_json::from_str(payload).map_err(|_| ApiError::MalformedBody)?;
-    }
+    let input = request.json(&api, ReadPermit::webhook(&webhook), BodyLimits::COMMANDS).await?;
     if let Some(embed) = github_embed(&event, &input.value) {
         post(&api, &named, (json!({"embeds": [embed]}), None, None), thread_id).await?;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// What people read of an event. None: nothing of it is for them. Fields that are missing or of another type are left
-/// out.
+/// Embed of an event. None: the event is not for people. Fields that are missing, or of another type, are left out.
 fn github_embed(event: &str, payload: &Value) -> Option<Value> {
     let text = |path: &str| payload.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let number = |path: &str| payload.pointer(path).and_then(Value::as_u64).unwrap_or_default();
@@ -212,24 +208,28 @@ fn github_embed(event: &str, payload: &Value) -> Option<Value> {
         (title, text(&format!("/{of}/html_url")), if action == "opened" { text(&format!("/{of}/body")) } else { "" })
     };
     let commented = |what: &str, of: &str| {
-        let title = format!("[{repository}] New comment on {what} #{}: {}", number(&format!("/{of}/number")), text(&format!("/{of}/title")));
+        let title = format!(
+            "[{repository}] New comment on {what} #{}: {}",
+            number(&format!("/{of}/number")),
+            text(&format!("/{of}/title"))
+        );
         (title, text("/comment/html_url"), text("/comment/body"))
     };
     let commits = payload.get("commits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let lines = || {
         let line = |commit: &Value| {
             let of = |path: &str| commit.pointer(path).and_then(Value::as_str).unwrap_or_default();
-            let (id, subject) = (of("/id").get(..7).unwrap_or_default(), of("/message").lines().next().unwrap_or_default());
+            let (id, subject) =
+                (of("/id").get(..7).unwrap_or_default(), of("/message").lines().next().unwrap_or_default());
             format!("[`{id}`]({}) {} - {}", of("/url"), cut(subject, 72), of("/author/name"))
         };
         commits.iter().take(COMMITS_MAX).map(line).collect::<Vec<_>>().join("\n")
     };
     let is_over = matches!(action, "opened" | "closed" | "reopened" | "answered");
-    let mut listed = String::new();
+    let listed = lines();
     let (title, url, description) = match event {
         "push" if commits.is_empty() => return None,
         "push" => {
-            listed = lines();
             let plural = if commits.len() == 1 { "commit" } else { "commits" };
             (format!("[{repository}:{branch}] {} new {plural}", commits.len()), text("/compare"), listed.as_str())
         }
@@ -249,7 +249,11 @@ fn github_embed(event: &str, payload: &Value) -> Option<Value> {
         "discussion_comment" if action == "created" => commented("discussion", "discussion"),
         "commit_comment" if action == "created" => {
             let commit = text("/comment/commit_id").get(..7).unwrap_or_default();
-            (format!("[{repository}] New comment on commit `{commit}`"), text("/comment/html_url"), text("/comment/body"))
+            (
+                format!("[{repository}] New comment on commit `{commit}`"),
+                text("/comment/html_url"),
+                text("/comment/body"),
+            )
         }
         "pull_request_review" if action == "submitted" => {
             let what = format!("#{} {}", number("/pull_request/number"), text("/pull_request/title"));

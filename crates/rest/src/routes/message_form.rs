@@ -9,9 +9,13 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
 };
-use guildhall_guild::{AllowedMentions, CONTENT_CHARS_MAX, Forward, MessagePatch, NewMessage, NewPoll, Refusal, ReplyTo};
+use guildhall_guild::{
+    AllowedMentions, CONTENT_CHARS_MAX, Forward, MessagePatch, NewMessage, NewPoll, Refusal, ReplyTo,
+};
 use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
-use guildhall_model::{ChannelId, EmojiId, Id, Message, NewAttachment, Nonce, PollAnswer, ReactionEmoji, is_unicode_emoji};
+use guildhall_model::{
+    ChannelId, EmojiId, Id, Message, NewAttachment, Nonce, PollAnswer, ReactionEmoji, is_unicode_emoji,
+};
 use serde_json::Value;
 
 const NONCE_CHARS_MAX: usize = 25;
@@ -366,7 +370,7 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
     })
 }
 
-/// What a message refers to.
+/// `message_reference` of a new message.
 enum Reference {
     Reply(ReplyTo),
     /// Without the forwarded content.

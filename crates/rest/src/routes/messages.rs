@@ -125,14 +125,11 @@ pub(super) async fn create(Call { api, caller, params }: Call, request: MessageR
 }
 
 /// Types of messages that can be forwarded: plain ones, replies, answers to commands.
-const FORWARDED_KINDS: [u8; 4] = [
-    Message::KIND_DEFAULT,
-    Message::KIND_REPLY,
-    Message::KIND_CHAT_INPUT_COMMAND,
-    Message::KIND_CONTEXT_MENU_COMMAND,
-];
+const FORWARDED_KINDS: [u8; 4] =
+    [Message::KIND_DEFAULT, Message::KIND_REPLY, Message::KIND_CHAT_INPUT_COMMAND, Message::KIND_CONTEXT_MENU_COMMAND];
 
-/// Reads the message to forward, if the caller may read it with its content. One that forwards another stands for that.
+/// Reads the message to forward, if the caller may read it with its content. A forward of a
+/// forward is one of the original.
 async fn fill_forward(api: &Api, caller: &Caller, forward: &mut Forward) -> Result<(), ApiError> {
     let source = readable(api, caller, forward.channel_id, forward.message_id).await?.message;
     if !render::may_read_content(caller, &source) {

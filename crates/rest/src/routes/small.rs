@@ -3,7 +3,10 @@
 //!
 //! Spec  docs/protocol/choices.md "What is served".
 
-use super::{Call, PathParams, guilds::{guild_of_path, need}};
+use super::{
+    Call, PathParams,
+    guilds::{guild_of_path, need},
+};
 use crate::{
     auth::Caller,
     body::Query,
@@ -201,10 +204,7 @@ fn ids(value: &Value) -> Parsed<Vec<Id<()>>> {
     text.split(',').filter(|piece| !piece.is_empty()).map(|piece| form::id(&Value::from(piece))).collect()
 }
 
-pub(super) async fn entitlements(
-    Call { api: _, caller, params }: Call,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn entitlements(Call { api: _, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     need_own_application(&caller, &params)?;
     query.read(|form| {
         for name in ["user_id", "guild_id", "before", "after"] {

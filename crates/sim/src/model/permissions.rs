@@ -6,6 +6,7 @@ pub const KICK_MEMBERS: u64 = 1 << 1;
 pub const BAN_MEMBERS: u64 = 1 << 2;
 const ADMINISTRATOR: u64 = 1 << 3;
 pub const MANAGE_CHANNELS: u64 = 1 << 4;
+pub const MANAGE_GUILD: u64 = 1 << 5;
 pub const VIEW_AUDIT_LOG: u64 = 1 << 7;
 pub const VIEW_CHANNEL: u64 = 1 << 10;
 const READ_MESSAGE_HISTORY: u64 = 1 << 16;

@@ -4,7 +4,7 @@ use super::{
     State,
     audience_model::{AudienceModel, ThreadPlace},
     event::{GUILD_MEMBERS, GUILD_MESSAGES, GUILDS, Users},
-    permissions::{BAN_MEMBERS, MANAGE_CHANNELS, MANAGE_WEBHOOKS, VIEW_AUDIT_LOG},
+    permissions::{BAN_MEMBERS, MANAGE_CHANNELS, MANAGE_GUILD, MANAGE_WEBHOOKS, VIEW_AUDIT_LOG},
     text::list,
     thread::thread_notice_text,
 };
@@ -16,6 +16,9 @@ const GUILD_EXPRESSIONS: u32 = 1 << 3;
 const GUILD_WEBHOOKS: u32 = 1 << 5;
 const GUILD_INVITES: u32 = 1 << 6;
 const GUILD_SCHEDULED_EVENTS: u32 = 1 << 16;
+const AUTO_MODERATION_CONFIGURATION: u32 = 1 << 20;
+const AUTO_MODERATION_EXECUTION: u32 = 1 << 21;
+const GUILD_MESSAGE_POLLS: u32 = 1 << 24;
 
 /// Recipients of a notice.
 pub struct ResourceAudience {
@@ -60,6 +63,13 @@ pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &Sta
         }
         ResourcePayload::Pins { channel_id, .. } => (messages_of(*channel_id), GUILDS, Users::Active),
         ResourcePayload::MessagesGone { channel_id, .. } => (messages_of(*channel_id), GUILD_MESSAGES, Users::Active),
+        ResourcePayload::PollVote { channel_id, .. } => (messages_of(*channel_id), GUILD_MESSAGE_POLLS, Users::Active),
+        ResourcePayload::AutoModRule(_) => {
+            (AudienceModel::Guild(MANAGE_GUILD), AUTO_MODERATION_CONFIGURATION, Users::Watchers)
+        }
+        ResourcePayload::AutoModExecution(_) => {
+            (AudienceModel::Guild(MANAGE_GUILD), AUTO_MODERATION_EXECUTION, Users::Watchers)
+        }
         ResourcePayload::Emojis(_) | ResourcePayload::Stickers(_) => {
             (AudienceModel::Members, GUILD_EXPRESSIONS, Users::All)
         }
@@ -108,6 +118,11 @@ pub fn notice_text(state: &State, resource: &ResourcePayload) -> String {
             format!("channel={channel_id} pinned={}", last_pin_timestamp.is_some())
         }
         ResourcePayload::MessagesGone { channel_id, ids } => format!("channel={channel_id} ids={}", list(ids.iter())),
+        ResourcePayload::PollVote { user_id, channel_id, message_id, answer_id } => {
+            format!("user={user_id} channel={channel_id} message={message_id} answer={answer_id}")
+        }
+        ResourcePayload::AutoModRule(rule) => format!("id={}", rule.id),
+        ResourcePayload::AutoModExecution(of) => format!("rule={} user={}", of.rule_id, of.user_id),
         ResourcePayload::Emojis(guild) => list(guild.emojis.iter().map(|emoji| format!("{}:{}", emoji.id, emoji.name))),
         ResourcePayload::Stickers(guild) => {
             list(guild.stickers.iter().map(|sticker| format!("{}:{}", sticker.id, sticker.name)))

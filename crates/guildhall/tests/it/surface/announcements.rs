@@ -8,7 +8,7 @@ fn id_of(value: &Value) -> String {
 }
 
 #[test]
-fn a_message_is_forwarded_by_those_who_may_read_it() {
+fn only_readers_of_a_message_forward_it() {
     let mut node = TestNode::new();
     let (ana, bob, eve, bot) =
         (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"), node.bot(200, "bot"));
@@ -29,7 +29,10 @@ fn a_message_is_forwarded_by_those_who_may_read_it() {
     bob.refused("POST", &messages, more, 400, 50035);
     let forwarded = bob.done("POST", &messages, forward(&id));
     for message in [&forwarded, &client.event("MESSAGE_CREATE")] {
-        assert_eq!((&message["content"], &message["flags"], &message["type"]), (&json!(""), &json!(1 << 14), &json!(0)));
+        assert_eq!(
+            (&message["content"], &message["flags"], &message["type"]),
+            (&json!(""), &json!(1 << 14), &json!(0))
+        );
         assert_eq!(
             message["message_reference"],
             json!({"type": 1, "message_id": id, "channel_id": source, "guild_id": guild})
@@ -93,7 +96,7 @@ fn a_published_message_reaches_the_channels_that_follow() {
     assert_eq!((&copy["webhook_id"], &copy["author"]["username"]), (&followed["webhook_id"], &json!("node #news")));
     assert_eq!(copy["message_reference"]["message_id"], json!(posted));
 
-    // Without its webhook it follows no more.
+    // A follower without its webhook is removed.
     let webhook = followed["webhook_id"].as_str().unwrap();
     bob.done("DELETE", &format!("/webhooks/{webhook}"), Value::Null);
     let posted = id_of(&ana.done("POST", &format!("/channels/{news}/messages"), json!({"content": "again"})));

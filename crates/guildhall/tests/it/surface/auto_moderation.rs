@@ -63,7 +63,10 @@ fn a_rule_blocks_alerts_and_is_announced() {
     bob.refused("POST", &messages, json!({"content": "bad"}), 400, 200_000);
     let patch = json!({"trigger_metadata": {"keyword_filter": ["worse"]}, "exempt_channels": [general]});
     let changed = manager.done("PATCH", &format!("{rules}/{id}"), patch);
-    assert_eq!((&changed["name"], &changed["trigger_metadata"]["keyword_filter"]), (&json!("words"), &json!(["worse"])));
+    assert_eq!(
+        (&changed["name"], &changed["trigger_metadata"]["keyword_filter"]),
+        (&json!("words"), &json!(["worse"]))
+    );
     bob.done("POST", &messages, json!({"content": "worse"}));
     assert_eq!(manager.request("DELETE", &format!("{rules}/{id}"), Value::Null).status, 204);
     manager.refused("GET", &format!("{rules}/{id}"), Value::Null, 404, 10066);

@@ -193,6 +193,7 @@ impl Scene {
             ("overwrite_id", id_of(&role)),
             ("emoji_id", id_of(&emoji)),
             ("rule_id", id_of(&rule)),
+            ("answer_id", "1".to_owned()),
             ("emoji_name", FIRE.to_owned()),
             ("sticker_id", node.sticker(&guild, &bot, "wave")),
             ("guild_scheduled_event_id", id_of(&event)),

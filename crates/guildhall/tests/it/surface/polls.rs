@@ -48,7 +48,8 @@ fn a_poll_is_voted_on_counted_and_ended() {
     assert_eq!(ana.get(&format!("{polls}/answers/1")), json!({"users": []}));
     assert_eq!(ana.request("GET", &format!("{polls}/answers/9"), Value::Null).status, 404);
     let read = |by: &crate::test_node::Person| by.get(&format!("{messages}/{id}"))["poll"]["results"].clone();
-    let counts = |me: bool, end: bool| json!({"answer_counts": [{"id": 2, "count": 1, "me_voted": me}], "is_finalized": end});
+    let counts =
+        |me: bool, end: bool| json!({"answer_counts": [{"id": 2, "count": 1, "me_voted": me}], "is_finalized": end});
     assert_eq!((read(&bob), read(&ana)), (counts(true, false), counts(false, false)));
     assert!(bob.get(&format!("{messages}/{id}")).get("reactions").is_none());
     bob.refused("PUT", &format!("{messages}/{id}/reactions/x%3A1/@me"), Value::Null, 400, 10014);

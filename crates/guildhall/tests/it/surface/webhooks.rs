@@ -1,7 +1,7 @@
 //! Webhooks.
 
 use crate::{
-    support::Http,
+    support::{Http, exchange},
     test_node::{EVERYTHING, Person, TestNode},
 };
 use serde_json::{Value, json};
@@ -238,8 +238,10 @@ fn payloads_of_slack_and_github_become_messages() {
     assert_eq!((&embed["title"], &embed["color"]), (&json!("Build 5"), &json!(0xff00)));
     assert_eq!(embed["description"], "[log](https://ci.example/log)");
     assert_eq!(embed["fields"][0], json!({"name": "took", "value": "5 s", "inline": true}));
-    let form = json!({"payload": json!({"text": "in a form"}).to_string()});
-    ana.request("POST", &format!("{path}/slack"), form);
+    let form = "payload=%7B%22text%22%3A%22in+a+form%22%7D";
+    let head = format!("POST /api/v10{path}/slack HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    let kind = format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n", form.len());
+    exchange(node.addr, format!("{head}{kind}{form}").as_bytes()).expect("an answer");
     assert_eq!(newest()["content"], "in a form");
     ana.refused("POST", &format!("{path}/slack"), json!({"attachments": [{"title": 5}]}), 400, 50035);
     ana.refused("POST", &format!("{path}/slack"), json!({}), 400, 50006);

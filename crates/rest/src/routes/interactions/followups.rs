@@ -15,6 +15,7 @@ use super::{
 use crate::{
     body::MessageRequest,
     error::ApiError,
+    form::{FieldError, FieldErrors},
     permit::ReadPermit,
     routes::{PathParams, message_form, render},
     state::Api,
@@ -48,6 +49,15 @@ impl Reply<'_> {
         is_deferred: bool,
     ) -> Result<Box<MessageReply>, ApiError> {
         let Self { token, is_followup, original } = self;
+        let refused = |field: &str, message: &'static str| {
+            Err(FieldErrors::at(field, FieldError::new("UNSUPPORTED", message)).into())
+        };
+        if message.forward.is_some() {
+            return refused("message_reference", "Interactions forward no messages.");
+        }
+        if is_ephemeral && message.poll.is_some() {
+            return refused("poll", "An ephemeral message has no poll.");
+        }
         let user = api.node.user(token.user_id).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
         // A message that others see names no ephemeral one.
         let visible = |message_id: MessageId, is_hidden: bool| (is_ephemeral || !is_hidden).then_some(message_id);
