@@ -192,6 +192,9 @@ pub enum StoreError {
         /// Kind of object.
         what: &'static str,
     },
+    /// A search took too long.
+    #[error("the search took longer than two seconds: search for longer words, in fewer channels, or in less time")]
+    TooSlow,
     /// A row is not what was written.
     #[error("the stored {what} cannot be read")]
     Corrupt {

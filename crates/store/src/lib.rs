@@ -19,6 +19,7 @@ mod picture;
 mod postgres;
 mod read_state;
 mod retention;
+mod search;
 mod sign_in;
 mod sql;
 mod sqlite;
@@ -39,6 +40,10 @@ pub use read_state::{
     ReadStateChange, ReadUpTo,
 };
 pub use retention::{Expired, MessageAge};
+pub use search::{
+    AuthorType, Has, INDEXED_AT_ONCE_MAX, MessageSearch, SEARCH_HITS_MAX, SEARCH_WORDS_MAX, SearchIndex, SearchOrder,
+    SearchPage, search_words_count,
+};
 pub use sign_in::{SIGN_INS_MAX, SignIn};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, LOCK_FILE, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous,
@@ -255,6 +260,16 @@ pub trait Store: Send + Sync + 'static {
         spans: &[DirectSpan],
         each_max: u32,
     ) -> Result<Vec<u32>, StoreError>;
+
+    /// Adds new and changed messages to the index of searches, at most `limit` and `INDEXED_AT_ONCE_MAX`; without such
+    /// those from before there was an index. Returns the state of the index afterwards.
+    async fn index_messages(&self, limit: u32) -> Result<SearchIndex, StoreError>;
+    /// Searches messages that are in the index. Costs a step per message that has the searched words, up to
+    /// `SEARCH_HITS_MAX` results.
+    ///
+    /// # Errors
+    /// `TooSlow` when it takes longer than two seconds.
+    async fn search_messages(&self, search: &MessageSearch) -> Result<SearchPage, StoreError>;
 
     /// Names of the pictures that each of these owners refers to; none for an owner that does not exist. Looks at
     /// the first `PICTURE_OWNERS_ASKED_MAX` owners.

@@ -35,6 +35,7 @@ pub(crate) static SQLITE: LazyLock<Migrator> = migrations!(
     "0040_account_versions",
     "0051_events",
     "0052_read_states",
+    "0053_search",
 );
 
 pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
@@ -44,6 +45,7 @@ pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
     "0040_account_versions",
     "0051_events",
     "0052_read_states",
+    "0053_search",
 );
 
 fn migration(file: &'static str, sql: &'static str) -> Migration {

@@ -10,9 +10,9 @@ mod state;
 
 use crate::{
     ContentOf, DIRECTS_ASKED_MAX, DirectSpan, EVENTS_SCANNED_MAX, EventBounds, EventFilter, Expired, ExternalId,
-    ExternalKind, GuildEpoch, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place,
-    READ_CHANGES_MAX, ReadStateChange, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
-    events::prune_to,
+    ExternalKind, GuildEpoch, IdAndData, MessageAge, MessageSearch, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames,
+    PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex, SearchPage, Store, StoreError, StoredEvent,
+    TokenHash, TokenRecord, UserChange, UserVersion, events::prune_to,
 };
 use async_trait::async_trait;
 use guildhall_guild::{FeedEvent, GuildRecord, MessageRecord, Write};
@@ -320,6 +320,14 @@ impl Store for MemoryStore {
         let lock = self.lock();
         let spans = spans.iter().take(DIRECTS_ASKED_MAX);
         Ok(spans.map(|span| lock.state.unread_direct(user_id, span, each_max as usize)).collect())
+    }
+
+    async fn index_messages(&self, _: u32) -> Result<SearchIndex, StoreError> {
+        Ok(SearchIndex::Current)
+    }
+
+    async fn search_messages(&self, search: &MessageSearch) -> Result<SearchPage, StoreError> {
+        Ok(self.lock().state.search_messages(search))
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -4,9 +4,11 @@
 //!             leaves nothing behind: every change of a map records the previous value.
 
 use crate::{
-    ContentOf, DirectSpan, ExternalId, ExternalKind, MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, MessageAge, Page, Place,
-    ReadStateChange, ReadUpTo, StoreError, UserChange, UserVersion,
+    ContentOf, DirectSpan, ExternalId, ExternalKind, MENTIONS_MAX, MENTIONS_PER_CHANNEL_MAX, MessageAge, MessageSearch,
+    Page, Place, ReadStateChange, ReadUpTo, SEARCH_HITS_MAX, SearchOrder, SearchPage, StoreError, UserChange,
+    UserVersion,
     picture::{self, PictureNames, PictureOwner},
+    search,
 };
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
 use guildhall_model::{
@@ -339,6 +341,27 @@ impl State {
         };
         messages.sort_unstable_by_key(|message| std::cmp::Reverse(message.id));
         messages.into_iter().map(|message| self.record(message)).collect()
+    }
+
+    /// Reads every message of the channels: this store has no index.
+    pub(super) fn search_messages(&self, search: &MessageSearch) -> SearchPage {
+        let Some(clauses) = search.clauses() else { return SearchPage::default() };
+        let is_found = |message: &Message| {
+            message.guild_id == search.guild_id
+                && search.after.is_none_or(|after| message.id > after)
+                && search.before.is_none_or(|before| message.id < before)
+                && search::tokens(message).is_some_and(|tokens| clauses.accept(&tokens))
+        };
+        let channels = search.channels.iter().flat_map(|channel| self.oldest(*channel, FIRST_MESSAGE));
+        let found = channels.filter(|message| is_found(message));
+        let mut found: Vec<_> = found.map(|message| (message.id, message.channel_id)).collect();
+        found.sort_unstable();
+        if search.order == SearchOrder::NewestFirst {
+            found.reverse();
+        }
+        found.truncate(SEARCH_HITS_MAX as usize);
+        let page = found.iter().skip(search.offset as usize).take(search.limit as usize);
+        SearchPage { total: found.len() as u32, messages: page.map(|(id, channel_id)| (*channel_id, *id)).collect() }
     }
 
     pub(super) fn reaction_users(

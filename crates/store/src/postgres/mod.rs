@@ -17,6 +17,7 @@ mod inspect;
 mod options;
 mod purge;
 mod read;
+mod search;
 mod users;
 mod writer;
 
@@ -27,8 +28,9 @@ pub use options::{PostgresOptions, Sharing};
 
 use crate::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SignIn, Store, StoreError,
-    StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, WriterCounts,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex,
+    SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange,
+    UserVersion, WriterCounts,
     accounts::Accounts,
     events::prune_to,
     migrations, sql,
@@ -523,6 +525,14 @@ impl Store for PostgresStore {
         each_max: u32,
     ) -> Result<Vec<u32>, StoreError> {
         read::unread_directs(&self.read_pool, user_id, spans, each_max).await
+    }
+
+    async fn index_messages(&self, limit: u32) -> Result<SearchIndex, StoreError> {
+        search::index(self, limit).await
+    }
+
+    async fn search_messages(&self, search: &MessageSearch) -> Result<SearchPage, StoreError> {
+        search::search(&self.read_pool, search).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -497,6 +497,6 @@ fn put<T: Serialize>(table: Table, keys: &[i64], object: &T) -> Result<Change, S
     Ok(Change::Put(table, Row { keys: SmallVec::from_slice(keys), data }))
 }
 
-fn run<const N: usize>(what: &'static str, sql: &'static str, values: [Value; N]) -> Change {
+pub(super) fn run<const N: usize>(what: &'static str, sql: &'static str, values: [Value; N]) -> Change {
     Change::Run { what, sql, values: values.into_iter().collect() }
 }

@@ -17,6 +17,7 @@ mod data_dir;
 mod inspect;
 mod purge;
 mod read;
+mod search;
 mod writer;
 
 pub use backup::backup_database;
@@ -26,9 +27,9 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SignIn, Store, StoreError,
-    StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange, UserVersion, accounts::Accounts,
-    events::prune_to, migrations, sql,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex,
+    SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange,
+    UserVersion, accounts::Accounts, events::prune_to, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -123,6 +124,8 @@ pub struct SqliteStore {
     pub(crate) read_pool: SqlitePool,
     accounts: Accounts,
     counters: Arc<Counters>,
+    /// Held while messages are indexed.
+    indexing: Mutex<()>,
     /// None once it was waited for.
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Continues until it is done or the store is closed.
@@ -196,7 +199,15 @@ impl SqliteStore {
             data_dir,
         };
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
-        Self { jobs, read_pool, accounts: Accounts::default(), counters, writer, check: std::sync::Mutex::default() }
+        Self {
+            jobs,
+            read_pool,
+            accounts: Accounts::default(),
+            counters,
+            indexing: Mutex::default(),
+            writer,
+            check: std::sync::Mutex::default(),
+        }
     }
 
     /// Commits what is queued, then closes the database and lets go of the data directory. Everything afterwards fails
@@ -476,6 +487,14 @@ impl Store for SqliteStore {
         each_max: u32,
     ) -> Result<Vec<u32>, StoreError> {
         read::unread_directs(&self.read_pool, user_id, spans, each_max).await
+    }
+
+    async fn index_messages(&self, limit: u32) -> Result<SearchIndex, StoreError> {
+        search::index(self, limit).await
+    }
+
+    async fn search_messages(&self, search: &MessageSearch) -> Result<SearchPage, StoreError> {
+        search::search(&self.read_pool, search).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -19,8 +19,8 @@ use guildhall_model::{
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, EventBounds, EventFilter, ExternalId, ExternalKind, MessageAge, Page, PictureOwner, Store, StoredEvent,
-    TokenHash, TokenRecord,
+    ContentOf, EventBounds, EventFilter, ExternalId, ExternalKind, MessageAge, MessageSearch, Page, PictureOwner,
+    SearchIndex, Store, StoredEvent, TokenHash, TokenRecord,
 };
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _};
@@ -508,6 +508,7 @@ impl Community {
     async fn check(&self, store: &dyn Store) {
         self.check_guilds(store).await;
         self.check_messages(store).await;
+        self.check_search(store).await;
         self.check_resources(store).await;
         self.check_directs(store).await;
         self.check_reading(store).await;
@@ -574,6 +575,27 @@ impl Community {
         let versions: BTreeMap<u64, u64> = stored.iter().map(|(user, version)| (user.id.get(), version.0)).collect();
         let of_bert = self.since(ACCOUNT_VERSIONS, 3).unwrap_or(1);
         assert_eq!(versions, BTreeMap::from([(11, 1), (12, of_bert), (13, 1), (14, 1)]), "version {version}");
+    }
+
+    /// Messages of every version are found once they are indexed.
+    async fn check_search(&self, store: &dyn Store) {
+        let version = self.version;
+        while store.index_messages(2).await.unwrap() != SearchIndex::Current {}
+        let found = async |content: &str| {
+            let search = MessageSearch {
+                guild_id: Some(id(100)),
+                channels: vec![id(101), id(105)],
+                content: content.to_owned(),
+                limit: 25,
+                ..MessageSearch::default()
+            };
+            let page = store.search_messages(&search).await.unwrap();
+            page.messages.iter().map(|(_, message_id)| message_id.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("TIDE").await, [501], "version {version}");
+        assert_eq!(found("thanks").await, [502], "version {version}");
+        assert_eq!(found("leaks").await, self.list(RESOURCES, vec![505]), "version {version}");
+        assert_eq!(found("4 2").await, self.list(RESOURCES, vec![504]), "version {version}");
     }
 
     async fn check_messages(&self, store: &dyn Store) {

@@ -12,6 +12,7 @@ pub mod node;
 pub mod pages;
 pub mod random;
 pub mod read_states;
+pub mod search;
 
 /// `suite!(name, open)`: a module of tests, each with a fresh store from
 /// `open() -> Option<(Box<dyn Store>, guard)>`; none where a database is not installed.
@@ -83,6 +84,16 @@ macro_rules! suite {
                 a_new_member_has_no_old_mentions,
                 messages_of_others_count_in_direct_messages,
                 unread_mentions_are_those_of_a_naive_model,
+            ],
+            search: [
+                messages_are_found_by_their_words,
+                messages_are_found_by_their_properties,
+                a_search_has_pages,
+                results_are_counted_up_to_a_limit,
+                the_index_follows_every_change,
+                messages_with_one_id_are_told_apart,
+                f1_searches_find_what_a_naive_model_finds,
+                f2_no_text_is_syntax,
             ],
             content: [an_account_s_content_is_found_in_steps],
             node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
