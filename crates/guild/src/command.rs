@@ -108,6 +108,8 @@ pub enum Command {
     ReadAudience(ChannelId),
     /// May the actor read this channel's messages, and its history?
     AuthorizeHistory(ChannelId),
+    /// Channels and threads whose history the actor may read, ascending; age-restricted ones only if `include_nsfw`.
+    ReadableChannels { include_nsfw: bool },
     /// May the actor send files there, or add some to this message of theirs? REST checks it before an upload.
     AuthorizeFiles(ChannelId, Option<MessageId>),
 
@@ -325,6 +327,7 @@ impl Command {
                 | Self::SearchMembers { .. }
                 | Self::ReadAudience(_)
                 | Self::AuthorizeHistory(_)
+                | Self::ReadableChannels { .. }
                 | Self::ListPins(_)
                 | Self::ListFollowers(_)
                 | Self::ListAutoModRules

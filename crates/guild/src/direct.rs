@@ -128,6 +128,7 @@ impl Guild {
             RefreshMember(user) => self.refresh_recipient(turn, user).map(|()| None),
             ;
             Command::AuthorizeHistory(_)
+            | Command::ReadableChannels { .. }
             | Command::AuthorizeFiles(..)
             | Command::CreateMessage(..)
             | Command::EditMessage(..)

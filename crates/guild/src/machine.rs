@@ -245,6 +245,7 @@ impl Guild {
             SearchMembers { query, limit } => self.search_members(turn, query, *limit),
             ReadAudience(channel) => self.read_audience(turn, *channel),
             AuthorizeHistory(channel) => self.authorize_history(turn, *channel),
+            ReadableChannels { include_nsfw } => self.readable_channels(turn, *include_nsfw),
             AuthorizeFiles(channel, message) => self.authorize_files(turn, *channel, *message),
             CreateMessage(channel, new) => self.create_message(turn, *channel, new),
             EditMessage(channel, message, patch) => self.edit_message(turn, *channel, *message, patch),

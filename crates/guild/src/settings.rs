@@ -75,6 +75,25 @@ impl Guild {
         Ok(HistoryGrant { may_read_history: context.may_read_history() })
     }
 
+    /// Costs a check per channel and thread.
+    pub(crate) fn readable_channels(&self, turn: Turn<'_>, include_nsfw: bool) -> CommandResult<Vec<ChannelId>> {
+        self.in_guild(turn)?;
+        let is_readable = |channel_id: &ChannelId| {
+            self.message_channel(turn, *channel_id).is_ok_and(|context| {
+                let parent = context.channel.parent_id.and_then(|parent| self.structure.channels.get(&parent));
+                // A thread is restricted by its channel.
+                let is_thread = context.channel.thread.is_some();
+                let is_nsfw = context.channel.nsfw || is_thread && parent.is_some_and(|parent| parent.nsfw);
+                context.may_read_history() && (include_nsfw || !is_nsfw)
+            })
+        };
+        let threads = self.threads.iter().map(|(id, _)| id);
+        let mut readable: Vec<ChannelId> =
+            self.structure.channels.keys().copied().chain(threads).filter(is_readable).collect();
+        readable.sort_unstable();
+        Ok(readable)
+    }
+
     pub(crate) fn update_guild(&mut self, turn: Turn<'_>, patch: &GuildPatch) -> CommandResult<Box<GuildReply>> {
         let guild_context = self.in_guild(turn)?;
         guild_context.need(Permissions::MANAGE_GUILD)?;

@@ -40,6 +40,7 @@ mod request_trace;
 mod reservations;
 mod retention;
 mod revocations;
+mod search;
 mod settings_proto;
 mod sign_on;
 mod timed_store;
@@ -76,6 +77,7 @@ pub use relay_sink::{Clock, RelaySink, Unhandled};
 pub use request_trace::{carry_trace, log_span, traced};
 pub use reservations::{Reservation, external_id_name};
 pub use retention::{Retention, RetentionCounts};
+pub use search::Searched;
 pub use settings_proto::{SETTINGS_BYTES_MAX, SettingsKind, SettingsUpdate};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef, authorization_token};
@@ -353,6 +355,7 @@ impl Node {
             revocations::follow(membership, &inner);
         }
         read_states::follow(&inner);
+        search::follow(&inner);
         Self { inner }
     }
 

@@ -16,8 +16,8 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, Page, PictureNames, PictureOwner, Place, ReadStateChange, SignIn, Store, StoreError, StoredEvent,
-    TokenHash, TokenRecord, UserChange, UserVersion,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, SearchIndex, SearchPage,
+    SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -130,6 +130,8 @@ timed! {
     trim_read_states(user_id: UserId, keep: u32) -> ();
     unread_mentions(user_id: UserId) -> Vec<UnreadMention>;
     unread_directs(user_id: UserId, spans: &[DirectSpan], each_max: u32) -> Vec<u32>;
+    index_messages(limit: u32) -> SearchIndex, adds true;
+    search_messages(search: &MessageSearch) -> SearchPage;
     pictures_in_use(owners: &[PictureOwner]) -> Vec<PictureNames>;
     put_token(hash: TokenHash, record: TokenRecord) -> (), adds true;
     token(hash: TokenHash) -> Option<TokenRecord>;

@@ -369,12 +369,30 @@ impl<F: Future<Output = Result<(), ApiError>>> FormData<'_, F> {
 }
 
 /// The query as the fields of a form. Unknown keys are ignored; of equal keys the last one counts.
-pub(crate) struct Query(Map<String, Value>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the query.
     pub fn read<T>(&self, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Result<T, ApiError> {
-        Ok(form::fields(&self.0, read)?)
+        self.read_lists(&[], read)
+    }
+
+    /// Reads the query. Each of these names has the list of all its values; of others the last value counts.
+    pub fn read_lists<T>(&self, lists: &[&str], read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Result<T, ApiError> {
+        let mut fields = Map::new();
+        for (name, text) in &self.0 {
+            let value = Value::String(text.clone());
+            match fields.get_mut(name) {
+                Some(Value::Array(values)) => values.push(value),
+                _ if lists.contains(&name.as_str()) => {
+                    fields.insert(name.clone(), Value::Array(vec![value]));
+                }
+                _ => {
+                    fields.insert(name.clone(), value);
+                }
+            }
+        }
+        Ok(form::fields(&fields, read)?)
     }
 }
 
@@ -385,7 +403,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         // Anything is a list of pairs; should that ever change, a query that cannot be read is an empty one.
         let pairs = pairs.map(|query| query.0).unwrap_or_default();
-        Ok(Self(pairs.into_iter().map(|(name, text)| (name, Value::String(text))).collect()))
+        Ok(Self(pairs))
     }
 }
 

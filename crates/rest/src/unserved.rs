@@ -72,9 +72,9 @@ mod tests {
         let check =
             |path: &str, expected: Option<&str>| assert_eq!(unserved.count(&Method::GET, path), expected, "{path}");
         check("/guilds/5/members-search", Some("/guilds/{guild_id}/members-search"));
-        check("/guilds/1/messages/search", Some("/guilds/{guild_id}/messages/search"));
-        check("/guilds//messages/search", None);
-        check("/guilds/1/messages/search/more", None);
+        check("/guilds/1/templates", Some("/guilds/{guild_id}/templates"));
+        check("/guilds//templates", None);
+        check("/guilds/1/templates/more/of/it", None);
         check("/users/@me/settings", Some("/users/@me/settings"));
         check("/", None);
         check("", None);

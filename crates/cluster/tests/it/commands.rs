@@ -245,6 +245,7 @@ pub fn commands() -> Vec<Command> {
         SearchMembers => Command::SearchMembers { query: "an".to_owned(), limit: usize::MAX };
         ReadAudience => Command::ReadAudience(id(100));
         AuthorizeHistory => Command::AuthorizeHistory(id(100));
+        ReadableChannels => Command::ReadableChannels { include_nsfw: true };
         AuthorizeFiles => Command::AuthorizeFiles(id(100), Some(id(5_000)));
         CreateMessage => Command::CreateMessage(id(100), Box::new(new_message()));
         EditMessage => Command::EditMessage(id(100), id(5_000), Box::new(message_patch()));
@@ -460,6 +461,7 @@ pub fn replies() -> Vec<Reply> {
         Done => Reply::Done;
         Guild => Reply::Guild(Box::new(guild_reply()));
         Channel => Reply::Channel(channel(100, ChannelType::Text));
+        Channels => Reply::Channels(vec![id(100), id(200)]);
         Direct => Reply::Direct(direct());
         Thread => Reply::Thread(Box::new((thread(200), Some(thread_member(200, 7)))));
         Threads => Reply::Threads(Box::new(ThreadList {

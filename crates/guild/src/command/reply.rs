@@ -20,6 +20,8 @@ pub enum Reply {
     Guild(Box<GuildReply>),
     /// A channel, with its newest message's id filled in.
     Channel(Arc<Channel>),
+    /// Ids of channels and threads, ascending.
+    Channels(Vec<ChannelId>),
     /// A direct message or group with its recipients.
     Direct(Direct),
     /// A thread, and the actor's own member of it.

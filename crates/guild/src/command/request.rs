@@ -223,6 +223,7 @@ macro_rules! reply_values {
 reply_values! {
     Guild: Box<GuildReply>;
     Channel: Arc<Channel>;
+    Channels: Vec<ChannelId>;
     Direct: Direct;
     Thread: ThreadReply;
     Threads: Box<ThreadList>;
@@ -281,6 +282,7 @@ requests! {
     SearchMembers { query: String, limit: usize } -> Vec<Arc<Member>>;
     ReadAudience(channel: ChannelId) -> Audience;
     AuthorizeHistory(channel: ChannelId) -> HistoryGrant;
+    ReadableChannels { include_nsfw: bool } -> Vec<ChannelId>;
     AuthorizeFiles(channel: ChannelId, edited: Option<MessageId>) -> ();
     CreateMessage(channel: ChannelId, new: Box<NewMessage>) -> Box<MessageReply>;
     EditMessage(channel: ChannelId, message: MessageId, patch: Box<MessagePatch>) -> Box<MessageReply>;

@@ -246,6 +246,7 @@ impl Lab {
             Command::ReadMember(member(5)),
             Command::ReadMembers,
             Command::AuthorizeHistory(CHANNEL),
+            Command::ReadableChannels { include_nsfw: true },
             Command::AuthorizeFiles(CHANNEL, None),
         ] {
             self.owner(command);

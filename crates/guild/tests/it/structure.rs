@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, Outcome,
+    Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, NewThread, Outcome,
     Refusal, Reply, RolePatch, StageContent,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
@@ -437,4 +437,52 @@ fn limits() {
     let more = Command::PutOverwrite(channel, allow_member(BOB, Permissions::NONE));
     assert_eq!(world.command(Actor::System, more).unwrap_err(), Refusal::TooManyOverwrites);
     world.system(Command::PutOverwrite(channel, allow_member(ANA, Permissions::SPEAK)));
+}
+
+/// Channels whose history a member may read, for every reason that there is against one.
+#[test]
+fn readable_channels() {
+    let mut world = World::populated();
+    let open = world.text_channel();
+    let (hidden, unread, adult) = (world.text_channel(), world.text_channel(), world.text_channel());
+    let voice = world.channel(new_channel("voice", ChannelType::Voice));
+    let mute = world.channel(new_channel("mute", ChannelType::Voice));
+    world.channel(new_channel("category", ChannelType::Category));
+    let denials = [
+        (hidden, Permissions::VIEW_CHANNEL),
+        (unread, Permissions::READ_MESSAGE_HISTORY),
+        (mute, Permissions::CONNECT),
+    ];
+    for (channel, denied) in denials {
+        world.system(Command::PutOverwrite(channel, deny_everyone(denied)));
+    }
+    let patch = ChannelPatch { nsfw: Some(true), ..ChannelPatch::default() };
+    world.system(Command::UpdateChannel(adult, Box::new(patch)));
+    let mut thread = |parent: ChannelId, kind: ChannelType| {
+        let new = NewThread { name: "thread".to_owned(), kind: Some(kind), ..NewThread::default() };
+        match world.by(OWNER, Command::CreateThread(parent, Box::new(new))) {
+            Ok(Reply::Thread(thread)) => thread.0.channel.id,
+            other => panic!("{other:?}"),
+        }
+    };
+    let public = thread(open, ChannelType::PublicThread);
+    let private = thread(open, ChannelType::PrivateThread);
+    let (in_hidden, in_unread) = (thread(hidden, ChannelType::PublicThread), thread(unread, ChannelType::PublicThread));
+    let in_adult = thread(adult, ChannelType::PublicThread);
+
+    let check = |world: &mut World, actor: Actor, include_nsfw: bool, expected: &[ChannelId]| {
+        let reply = world.command(actor, Command::ReadableChannels { include_nsfw });
+        let Ok(Reply::Channels(channels)) = reply else { panic!("{reply:?}") };
+        assert_eq!(channels, expected, "{actor:?}, {include_nsfw}");
+    };
+    let ana = Actor::User(ANA);
+    check(&mut world, ana, false, &[open, voice, public]);
+    check(&mut world, ana, true, &[open, adult, voice, public, in_adult]);
+    let all = [open, hidden, unread, adult, voice, mute, public, private, in_hidden, in_unread, in_adult];
+    check(&mut world, Actor::User(OWNER), true, &all);
+    check(&mut world, Actor::System, true, &all);
+    world.by(OWNER, Command::AddThreadMember(private, ANA)).unwrap();
+    check(&mut world, ana, false, &[open, voice, public, private]);
+    let refused = world.by(NOBODY, Command::ReadableChannels { include_nsfw: true });
+    assert_eq!(refused.unwrap_err(), Refusal::UnknownGuild);
 }

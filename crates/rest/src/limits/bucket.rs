@@ -62,6 +62,8 @@ buckets! {
     MemberList: 10 per 10000 ms,
     /// A member search reads all members.
     MemberSearch: 10 per 10000 ms,
+    /// A search for messages reads every message that has the searched words.
+    MessageSearch: 10 per 10000 ms,
     /// Sending messages. As upstream.
     MessageCreate: 5 per 5000 ms,
     /// Editing messages. As upstream.

@@ -67,7 +67,8 @@ pub struct ApiLimits {
     pub uploads_in_flight_max: usize,
     /// Actions that accounts may perform themselves.
     pub users: UserPolicy,
-    /// Member searches at the same time: each reads a whole guild on a thread of its own. Others wait.
+    /// Searches at the same time: one for members reads a whole guild on a thread of its own, one for messages has a
+    /// connection to the database for two seconds at most. Others wait.
     pub searches_in_flight_max: usize,
 }
 

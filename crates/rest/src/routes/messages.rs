@@ -86,7 +86,7 @@ fn answered_id(message: &Message) -> Option<(ChannelId, MessageId)> {
 }
 
 /// The messages that these records answer; none for those that were deleted.
-async fn answered_by(
+pub(super) async fn answered_by(
     api: &Api,
     records: &[MessageRecord],
 ) -> Result<BTreeMap<MessageId, Option<Arc<Message>>>, ApiError> {

@@ -33,6 +33,7 @@ mod read_states;
 mod render;
 mod roles;
 mod scheduled_events;
+mod search;
 mod settings_proto;
 mod small;
 mod stages;

@@ -11,7 +11,7 @@ use super::{
     erased::{Erased, erased},
     foreign_webhooks, guilds,
     interactions::{callback, index, invoke, permissions},
-    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, settings_proto, small,
+    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, search, settings_proto, small,
     stages, stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
@@ -172,6 +172,7 @@ pub(crate) static ROUTES: &[Route] = rows! {
     DELETE "/guilds/{guild_id}/roles/{role_id}"                                          roles::delete                    StructureWrite;
     GET    "/guilds/{guild_id}/members"                                                  members::list                    MemberList;
     GET    "/guilds/{guild_id}/members/search"                                           members::search                  MemberSearch;
+    GET    "/guilds/{guild_id}/messages/search"                                          search::in_guild                 MessageSearch;
     PATCH  "/guilds/{guild_id}/members/@me"                                              members::update_own              MemberWrite    Guild;
     GET    "/guilds/{guild_id}/members/{user_id}"                                        members::read                    Read;
     PUT    "/guilds/{guild_id}/members/{user_id}"                                        bans::join                       MemberWrite    Guild;

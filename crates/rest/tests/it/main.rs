@@ -16,6 +16,7 @@ mod roles;
 mod routes;
 #[path = "../../../files/tests/it/s3_server.rs"]
 mod s3_server;
+mod search;
 mod shares;
 mod support;
 mod visitors;

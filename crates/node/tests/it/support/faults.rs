@@ -7,9 +7,9 @@ use guildhall_model::{
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page,
-    PictureNames, PictureOwner, Place, ReadStateChange, Store, StoreError, StoredEvent, TokenHash, TokenRecord,
-    UserChange, UserVersion,
+    ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge,
+    MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, SearchIndex, SearchPage, Store,
+    StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -318,6 +318,14 @@ impl Store for FaultStore {
         each_max: u32,
     ) -> Result<Vec<u32>, StoreError> {
         self.inner.unread_directs(user_id, spans, each_max).await
+    }
+
+    async fn index_messages(&self, limit: u32) -> Result<SearchIndex, StoreError> {
+        self.inner.index_messages(limit).await
+    }
+
+    async fn search_messages(&self, search: &MessageSearch) -> Result<SearchPage, StoreError> {
+        self.inner.search_messages(search).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {
