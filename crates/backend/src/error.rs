@@ -160,6 +160,23 @@ impl V1Error {
         Self { retry_after_ms: Some(retry_after_ms), ..error }
     }
 
+    /// A search before every message is in the index.
+    pub fn not_indexed(indexed: u64) -> Self {
+        let message = format!(
+            "Messages from before an upgrade are being indexed, and {indexed} are so far: wait a moment and try again."
+        );
+        Self { retry_after_ms: Some(5_000), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_indexed", message) }
+    }
+
+    fn search_too_slow() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "search_too_slow",
+            "The search took longer than two seconds: search for longer words, in one channel, or in less time (`after`, \
+             `before`).",
+        )
+    }
+
     pub fn unavailable() -> Self {
         let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -308,6 +325,9 @@ impl From<StoreError> for V1Error {
         }
         if error.is_unreachable() {
             return Self::database_away();
+        }
+        if matches!(error, StoreError::TooSlow) {
+            return Self::search_too_slow();
         }
         if !matches!(error, StoreError::Contended { .. }) {
             tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");

@@ -52,6 +52,7 @@ mod retention;
 mod roles;
 mod roles_bulk;
 mod routes;
+mod search;
 mod session_events;
 mod session_sources;
 mod sessions;

@@ -3,7 +3,7 @@
 //! Invariants  a backend's message goes the way of all messages: the guild stores and publishes it. What concerns
 //!             members is not checked: permissions, time-outs, slow mode. Hooks do not review it.
 //! Limits      pages of 100, and 100 deletions at once. A key counts for five minutes, over restarts too.
-//! Not here    search.     Spec  docs/backend-api.md "Messages".
+//! Not here    search: `search`.     Spec  docs/backend-api.md "Messages".
 
 use super::{
     V1,
@@ -47,7 +47,7 @@ async fn find_message(v1: &V1, path: &Path) -> Result<(GuildId, MessageRecord), 
     Ok((guild_id, record.ok_or_else(|| V1Error::not_found("message"))?))
 }
 
-fn body_of(v1: &V1, record: MessageRecord) -> MessageBody {
+pub(super) fn body_of(v1: &V1, record: MessageRecord) -> MessageBody {
     let reactions = record.reactions.iter().filter(|(emoji, _)| emoji.answer().is_none());
     let reactions = reactions.map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64)).collect();
     MessageBody::new(&v1.node.with_links(record.message), reactions)

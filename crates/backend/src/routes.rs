@@ -10,7 +10,7 @@ use crate::{
     V1, audit, bans,
     caller::{Caller, Needs},
     channels, cluster, directs, events, experiments, guilds, import, import_messages, jobs, keys, lab, lab_dark,
-    lab_dictionaries, members, messages, node, openapi, publish, retention, roles, roles_bulk, session_events,
+    lab_dictionaries, members, messages, node, openapi, publish, retention, roles, roles_bulk, search, session_events,
     sessions, tokens, users, voice_states, webhooks,
 };
 use guildhall_node::Scope;
@@ -118,6 +118,7 @@ fn rows() -> Vec<Row> {
         messages::read,
         messages::update,
         messages::delete,
+        search::search,
         import_messages::import,
         users::read,
         users::put,

@@ -3,8 +3,8 @@
 //! Owns        the task that indexes what the store has not indexed yet.
 //! Doors       `Node::search_messages`.
 //! Invariants  a search begins with the messages that were committed before it, unless more wait than `CATCH_UP_MAX`.
-//! Limits      `INDEXED_AT_ONCE_MAX` messages per transaction; a pause as long as the one before, so that at least half of
-//!             the writer's time is left for others; a look every `EVERY`.
+//! Limits      `INDEXED_AT_ONCE_MAX` messages per transaction; a pause as long as the one before, so that at least half
+//!             of the writer's time is left for others; a look every `EVERY`.
 //! Not here    permissions: the guild has the channels that an account may read (`ReadableChannels`).     Spec  ADR 53.
 
 use crate::{Inner, Node};
@@ -21,12 +21,17 @@ const EVERY: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(10);
 /// Time that a search spends on indexing before it begins.
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+/// Between two slices of that. Another node may be indexing, and this one waits for it.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(1);
 
 /// Answer to a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Searched {
-    /// Messages from before there was an index are not in it yet; so many are.
-    NotReady { indexed: u64 },
+    /// Messages from before there was an index are not in it yet.
+    NotReady {
+        /// How many of them are.
+        indexed: u64,
+    },
     /// `is_behind`: some new or changed messages are not in the index yet.
     Found { page: SearchPage, is_behind: bool },
 }
@@ -67,7 +72,7 @@ impl Node {
             match store.index_messages(INDEXED_AT_ONCE_MAX).await {
                 Ok(SearchIndex::Current) => break false,
                 Ok(SearchIndex::Building { indexed }) => return Ok(Searched::NotReady { indexed }),
-                Ok(SearchIndex::Behind) if started.elapsed() < CATCH_UP_MAX => {}
+                Ok(SearchIndex::Behind) if started.elapsed() < CATCH_UP_MAX => sleep(CATCH_UP_PAUSE).await,
                 Ok(SearchIndex::Behind) => break true,
                 Err(error) if error.is_full() => break true,
                 Err(error) => return Err(error),

@@ -1,9 +1,9 @@
 //! Cost of searches among many messages: bytes of the index, and times of queries.
 //!
-//! `cargo run --release -p guildhall-store --example search [MESSAGES] [FILE] [postgres://…]`: a million messages by default,
-//! in a guild with 100 channels. Each line of FILE is the text of a message, in turn; without it words are drawn from 50,000
-//! made-up ones, the n-th of them n times as rarely as the first. The database of SQLite is in a temporary folder, without
-//! waits for the disk; one of PostgreSQL must be empty. Prints the median of `RUNS`.
+//! `cargo run --release -p guildhall-store --example search [MESSAGES] [FILE] [postgres://…]`: a million messages by
+//! default, in a guild with 100 channels. Each line of FILE is the text of a message, in turn; without it words are
+//! drawn from 50,000 made-up ones, the n-th of them n times as rarely as the first. The database of SQLite is in a
+//! temporary folder, without waits for the disk; one of PostgreSQL must be empty. Prints the median of `RUNS`.
 
 use guildhall_guild::Write;
 use guildhall_model::{

@@ -1,10 +1,10 @@
 //! Search: messages by their words and properties.
 //!
-//! Owns        the tokens of a message, and a search as clauses over tokens. Drivers have an inverted index of tokens, and
-//!             know nothing else, so that all of them find the same messages.
-//! Invariants  F1 a search finds a message if and only if `Clauses::accept` accepts its tokens. F2 no text of a search is
-//!             syntax of a database: a token has letters and digits only, and `#` as its first character. (tests `f1_*` of
-//!             the contract suite, `f2_*`)
+//! Owns        the tokens of a message, and a search as clauses over tokens. Drivers have an inverted index of tokens,
+//!             and know nothing else, so that all of them find the same messages.
+//! Invariants  F1 a search finds a message if and only if `Clauses::accept` accepts its tokens. F2 no text of a search
+//!             is syntax of a database: a token has letters and digits only, and `#` as its first character. (tests
+//!             `f1_*` of the contract suite, `f2_*`)
 //! Limits      `WORD_CHARS_MAX` per word, the rest is cut off; `SEARCH_WORDS_MAX` words in a search. A search counts
 //!             `SEARCH_HITS_MAX` messages, and takes `SEARCH_TIME_MAX`; then it fails with `TooSlow`.
 //! Not here    permissions: `MessageSearch::channels` are those that the reader may read.     Spec  ADR 53.
@@ -26,7 +26,7 @@ const PREFIX_CHARS_MIN: usize = 3;
 pub(crate) const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 /// Messages per call of `Store::index_messages`.
 pub const INDEXED_AT_ONCE_MAX: u32 = 500;
-/// Up to so many channels are a clause of the search. More are a filter of its results.
+/// Up to this number of channels are a clause of the search. More are a filter of its results.
 const CHANNEL_TOKENS_MAX: usize = 32;
 
 /// Kind of an author.
@@ -267,8 +267,8 @@ impl Clauses {
     }
 }
 
-/// Tokens of a message; none of those that are never found: notes of the server, and the first message of a thread, which
-/// only refers to another.
+/// Tokens of a message; none of those that are never found: notes of the server, and the first message of a thread,
+/// which only refers to another.
 pub(crate) fn tokens(message: &Message) -> Option<BTreeSet<String>> {
     let is_written = matches!(
         message.kind,

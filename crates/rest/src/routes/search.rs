@@ -1,7 +1,7 @@
 //! Search for messages of a guild.
 //!
-//! Invariants  S1 the answer depends on no message of a channel whose history the caller may not read: neither its page nor
-//!             its number of results. (test `s1_*` in `tests/it/search.rs`)
+//! Invariants  S1 the answer depends on no message of a channel whose history the caller may not read: neither its page
+//!             nor its number of results. (test `s1_*` in `tests/it/search.rs`)
 //! Limits      pages of 25, offsets up to 9,975, 1,024 characters, `SEARCH_WORDS_MAX` words; how many searches run at
 //!             the same time is in `ApiLimits`.     Spec  docs/protocol/reference.md §10.4, ADR 53.
 
@@ -56,10 +56,10 @@ const LISTS: &[&str] = &[
 const RETRY_AFTER_S: u32 = 5;
 const NOT_READY: u32 = 110_000;
 
-/// What a query adds to a search.
-struct Asked {
+/// Parameters of a request.
+struct Parameters {
     search: MessageSearch,
-    /// None: all.
+    /// None: all channels that the caller may read.
     channels: Option<Vec<ChannelId>>,
     include_nsfw: bool,
 }
@@ -72,7 +72,7 @@ fn texts(form: &mut Form<'_>, key: &str, chars_max: usize) -> Vec<String> {
     form.optional(key, |v| form::list(v, 0, LIST_MAX, |v| form::text(v, 1, chars_max))).unwrap_or_default()
 }
 
-fn asked(form: &mut Form<'_>) -> Option<Asked> {
+fn parameters(form: &mut Form<'_>) -> Option<Parameters> {
     form.unsupported("replied_to_user_id", "Search does not know whom a message replies to. Leave this field out.");
     form.unsupported("embed_type", "Search does not know the types of embeds. Leave this field out.");
     form.unsupported("embed_provider", "Search does not know the providers of embeds. Leave this field out.");
@@ -106,7 +106,7 @@ fn asked(form: &mut Form<'_>) -> Option<Asked> {
         limit: form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_MAX) as u32,
     };
     let include_nsfw = form.optional("include_nsfw", form::boolean).unwrap_or(false);
-    Some(Asked { search, channels: channels.filter(|of| !of.is_empty()), include_nsfw })
+    Some(Parameters { search, channels: channels.filter(|of| !of.is_empty()), include_nsfw })
 }
 
 fn content(value: &Value) -> Parsed<String> {
@@ -164,7 +164,7 @@ fn need_content(caller: &Caller) -> Result<(), ApiError> {
 pub(super) async fn in_guild(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
     need_content(&caller)?;
-    let Asked { mut search, channels, include_nsfw } = query.read_lists(LISTS, asked)?;
+    let Parameters { mut search, channels, include_nsfw } = query.read_lists(LISTS, parameters)?;
     let mut readable = api.request(&caller, guild_id, request::ReadableChannels(include_nsfw)).await?;
     if let Some(channels) = channels {
         readable.retain(|channel_id| channels.contains(channel_id));

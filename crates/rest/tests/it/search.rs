@@ -146,14 +146,14 @@ async fn threads_come_with_their_messages() {
     let of_bob = search(&world, &world.bob, "content=within").await;
     assert_eq!((&of_bob["total_results"], &of_bob["threads"][0]["id"]), (&json!(1), &json!(public)));
     assert_eq!(of_bob["members"], json!([]));
-    // Who is let into the private thread finds its messages.
+    // A new member of the private thread finds its messages.
     let path = format!("/channels/{private}/thread-members/{}", world.bob.id);
     world.call(&world.ana, "PUT", &path, None).await.is_done();
     assert_eq!(found(&world, &world.bob, "content=within").await.1, 2);
 }
 
 #[tokio::test]
-async fn age_restricted_channels_are_for_those_who_ask() {
+async fn age_restricted_channels_need_include_nsfw() {
     let world = World::new().await;
     let adult = world.channel("adult", Vec::new()).await;
     let patched = world.call(&world.ana, "PATCH", &format!("/channels/{adult}"), Some(json!({"nsfw": true}))).await;

@@ -1,11 +1,11 @@
 //! Full-text search by a `tsvector` per message: the index brought up to date, and read.
 //!
-//! Invariants  G1 as in `sqlite::search`. A change that commits between the insertion of a row and its commit leaves the row
-//!             until the next call, which finds the change in `search_pending`.
+//! Invariants  G1 as in `sqlite::search`: a row is locked against changes from when its data is compared until the
+//!             commit. The transaction waits for no lock: rows that others have locked wait for the next call.
 //! Limits      `INDEXED_AT_ONCE_MAX` messages per transaction, by one node at a time; `SEARCH_TIME_MAX` per search, by
 //!             the server's `statement_timeout`.
 
-use super::{PostgresStore, fault::Fault};
+use super::PostgresStore;
 use crate::{
     INDEXED_AT_ONCE_MAX, MessageSearch, SEARCH_HITS_MAX, SearchIndex, SearchOrder, SearchPage, StoreError,
     search::{self, SEARCH_TIME_MAX},
@@ -14,6 +14,7 @@ use crate::{
 };
 use guildhall_model::{ChannelId, Message};
 use sqlx::{PgConnection, PgPool, postgres::PgRow};
+use std::collections::BTreeSet;
 
 /// Code of a statement that took longer than `statement_timeout`.
 const CANCELED: &str = "57014";
@@ -33,10 +34,11 @@ const PUT: &str = "\
     SELECT m.channel_id, m.id, m.guild_id, array_to_tsvector(string_to_array(t.tokens, ' ')) \
     FROM unnest($1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[]) AS t (channel_id, id, data, tokens) \
     JOIN messages AS m ON m.channel_id = t.channel_id AND m.id = t.id AND m.data = t.data \
-    ON CONFLICT (channel_id, id) DO UPDATE SET tokens = excluded.tokens";
+    FOR SHARE OF m SKIP LOCKED \
+    ON CONFLICT (channel_id, id) DO UPDATE SET tokens = excluded.tokens RETURNING channel_id, id";
 
-/// The page of a search: `$1` guild, `$2` query, `$3` and `$4` bounds, `$5` channels, `$6` messages to count, `$7` limit,
-/// `$8` offset.
+/// The page of a search: `$1` guild, `$2` query, `$3` and `$4` bounds, `$5` channels, `$6` messages to count, `$7`
+/// limit, `$8` offset.
 macro_rules! page {
     ($direction:literal) => {
         concat!(
@@ -92,13 +94,23 @@ impl Indexed {
         Ok(())
     }
 
-    async fn put(self, connection: &mut PgConnection) -> Result<(), Fault> {
+    /// Messages that another transaction is changing, or has changed since they were read, wait on. Returns whether
+    /// there are none.
+    async fn put(self, connection: &mut PgConnection) -> Result<bool, StoreError> {
         if self.ids.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
+        let keys: Vec<(i64, i64)> = self.channels.iter().copied().zip(self.ids.iter().copied()).collect();
         let query = sqlx::query(PUT).bind(self.channels).bind(self.ids).bind(self.datas).bind(self.tokens);
-        query.execute(connection).await?;
-        Ok(())
+        let rows = query.fetch_all(&mut *connection).await?;
+        let put = rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<BTreeSet<_>, StoreError>>()?;
+        let (channels, ids): (Vec<i64>, Vec<i64>) = keys.into_iter().filter(|key| !put.contains(key)).unzip();
+        let is_all = ids.is_empty();
+        if !is_all {
+            let wait = "INSERT INTO search_pending (channel_id, id) SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])";
+            sqlx::query(wait).bind(channels).bind(ids).execute(connection).await?;
+        }
+        Ok(is_all)
     }
 }
 
@@ -156,9 +168,9 @@ pub(super) async fn index(store: &PostgresStore, limit: u32) -> Result<SearchInd
             }
         }
     };
-    indexed.put(&mut transaction).await?;
+    let is_all = indexed.put(&mut transaction).await?;
     transaction.commit().await?;
-    Ok(state)
+    Ok(if is_all || state != SearchIndex::Current { state } else { SearchIndex::Behind })
 }
 
 fn is_canceled(error: &sqlx::Error) -> bool {

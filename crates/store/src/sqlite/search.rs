@@ -1,8 +1,10 @@
 //! Full-text search by FTS5: the index brought up to date, and read.
 //!
 //! Invariants  G1 a row of the index belongs to the message as it is stored: triggers remove it with a change
-//!             (`0053_search.sql`), and a batch adds it only if the message still has the data that its tokens were made of.
-//! Limits      `INDEXED_AT_ONCE_MAX` messages per transaction; `SEARCH_TIME_MAX` per search, checked every `STEPS` steps.
+//!             (`0053_search.sql`), and a batch adds it only if the message still has the data that its tokens
+//!             were made of.
+//! Limits      `INDEXED_AT_ONCE_MAX` messages per transaction; `SEARCH_TIME_MAX` per search, checked
+//!             every `STEPS` steps.
 
 use super::{
     SqliteStore,
@@ -51,7 +53,8 @@ const PUT_TOKENS: &str = with_free_key!("INSERT INTO search_index (rowid, tokens
 /// After `PUT_TOKENS`, which selects the same key.
 const PUT_MESSAGE: &str = with_free_key!("INSERT INTO search_messages (key, channel_id, ahead)", "?1, ahead.column1");
 
-/// The page of a search: `?1` query, `?2` and `?3` bounds, `?4` channels, `?5` messages to count, `?6` limit, `?7` offset.
+/// The page of a search: `?1` query, `?2` and `?3` bounds, `?4` channels, `?5` messages to count, `?6`
+/// limit, `?7` offset.
 macro_rules! page {
     ($direction:literal) => {
         concat!(

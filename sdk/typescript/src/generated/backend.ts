@@ -547,6 +547,15 @@ export interface FieldError {
   message: string;
 }
 
+/** A page of a search. */
+export interface FoundMessages {
+  /** Some messages that were sent or changed just now are not searched yet. */
+  is_behind: boolean;
+  messages: Message[];
+  /** Messages that were found; 10,000 if there are more. */
+  total: number;
+}
+
 /** A guild with its id and number of members. */
 export type Guild = (GuildFields & {
   /** Id of the guild. */
@@ -2721,6 +2730,13 @@ export interface Operations {
     query: {};
     body: MemberPatch;
     answer: Member;
+  };
+  /** Searches messages of a guild */
+  "GET /v1/guilds/{guild_id}/messages/search": {
+    path: { guild_id: AnyId };
+    query: { content?: string; author_id?: AnyId; channel_id?: AnyId; mentions?: AnyId; mention_everyone?: boolean; pinned?: boolean; has?: "image" | "sound" | "video" | "file" | "sticker" | "embed" | "link"; before?: Snowflake; after?: Snowflake; order?: "newest" | "oldest"; offset?: number; limit?: number };
+    body: undefined;
+    answer: FoundMessages;
   };
   /** Reads the retention of a guild */
   "GET /v1/guilds/{guild_id}/retention": {
