@@ -28,7 +28,7 @@ use crate::{
 use guildhall_codec::{BodyDeflater, Encoding, control_payload};
 use guildhall_guild_protocol::{Published, RelayId, SessionChange, SessionKey, ToGuild, Visibility};
 use guildhall_model::{CloseCode, SessionFate, opcode::from_gateway as op};
-use guildhall_session::{Dispatch, SessionIds, Sharing};
+use guildhall_session::{Dispatch, GuildTexts, SessionIds, Sharing};
 use guildhall_stdx::{Instant, Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;
 use serde::Serialize;
@@ -84,6 +84,8 @@ pub struct Core {
     pub flush_queue: FlushQueue,
     pub render: RenderBudget,
     pub recent: RecentDispatches,
+    /// GUILD_CREATE, for sessions that see the same of a guild.
+    pub guild_texts: GuildTexts,
     /// Sessions that come from other nodes.
     pub moves: Moves,
     pub news: RecentNews,
@@ -126,6 +128,7 @@ impl Core {
             flush_queue: FlushQueue::default(),
             render: RenderBudget::default(),
             recent: RecentDispatches::default(),
+            guild_texts: GuildTexts::default(),
             moves: Moves::default(),
             news: RecentNews::default(),
             mirroring: Mirroring::default(),

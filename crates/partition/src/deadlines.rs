@@ -17,6 +17,7 @@ impl Partition {
     }
 
     fn fire_timers(&mut self, turn: &mut Turn<'_, impl Transport>) {
+        self.core.guild_texts.sweep(turn.now.instant);
         while let Some((at, subject)) = self.core.timers.pop_due(turn.now.instant) {
             match subject {
                 TimerKey::Conn(key) => self.core.check_conn_deadlines(turn, key, at),

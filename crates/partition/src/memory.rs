@@ -24,6 +24,7 @@ impl Partition {
         let (_, shared_match_bytes) = core.matchers.counters();
         let shared = heap::allocated(core.scratch.capacity())
             + core.inflate.heap_bytes()
+            + core.guild_texts.bytes()
             + core.deflater.memory_bytes()
             + core.sent.heap_bytes();
         let cache = &core.config.prepared_cache;

@@ -274,11 +274,12 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
             // The session subscribed before it was inside.
             self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);
         }
-        let session = self.core.sessions.get_mut(key)?;
+        let Core { sessions, guild_texts, config, .. } = &mut *self.core;
+        let session = sessions.get_mut(key)?;
         if session.pending_ready.is_some() {
             self.gathered(key, guild_id, Some((replica.clone(), view.clone())));
         } else if session.gets_guild_events() && !is_restored {
-            let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
+            let dispatch = guild_create(session, replica, view, config.hidden_channels, self.turn.now, guild_texts);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::None);
         }
         Some(subscriber)

@@ -132,7 +132,7 @@ impl TapRule {
             Visibility::Direct(_) => Self::Direct,
             Visibility::Alone => {
                 let has_private = match dispatch.replayed() {
-                    Some(Replayed::Guild { places, .. }) => !places().is_empty(),
+                    Some(Replayed::Guild { places, .. }) => !places.places().is_empty(),
                     _ => true,
                 };
                 Self::Own { has_private }

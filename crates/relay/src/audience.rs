@@ -18,7 +18,7 @@ mod fan_out;
 mod replay_visibility;
 
 pub use fan_out::{Delivering, GroupDelivering, Lead};
-pub use replay_visibility::{PassiveSubjects, ReplayDecision, ReplayVisibility, Replayed};
+pub use replay_visibility::{GuildPlaces, PassiveSubjects, ReplayDecision, ReplayVisibility, Replayed};
 
 use crate::{
     subscription_mask::SubscriptionMask,

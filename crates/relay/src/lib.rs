@@ -17,9 +17,9 @@ mod view;
 mod view_change;
 
 pub use audience::{
-    AudienceIndex, Baselines, Delivering, GroupDelivering, Lead, LogId, PassiveSubjects, ReplayDecision,
+    AudienceIndex, Baselines, Delivering, GroupDelivering, GuildPlaces, Lead, LogId, PassiveSubjects, ReplayDecision,
     ReplayVisibility, Replayed, Subscriber,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use subscription_mask::{SubscriptionMask, UserSubscriptions};
-pub use view::{ViewForm, guild_people, guild_snapshot, newest_in_view, view_places};
+pub use view::{ViewForm, guild_people, guild_snapshot, has_same_state, newest_in_view, view_places, viewed_channels};

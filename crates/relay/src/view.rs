@@ -105,6 +105,32 @@ fn viewer(structure: &GuildStructure, member: &Member) -> impl Fn(&Channel) -> b
     }
 }
 
+/// Which of the guild's channels a member can view, as bits in the order of `GuildStructure::channels`. All that
+/// `guild_snapshot` has of a member without threads follows from them.
+#[must_use]
+pub fn viewed_channels(structure: &GuildStructure, member: &Member) -> Box<[u64]> {
+    let may_view = viewer(structure, member);
+    let mut bits = vec![0; structure.channels.len().div_ceil(64)];
+    for (n, channel) in structure.channels.values().enumerate() {
+        bits[n / 64] |= u64::from(may_view(channel)) << (n % 64);
+    }
+    bits.into()
+}
+
+/// Whether two replicas without threads are of one state: they share all of it.
+#[must_use]
+pub fn has_same_state(one: &GuildReplica, other: &GuildReplica) -> bool {
+    let is_same_voice = |(one, other): ((UserId, &VoiceEntry), (UserId, &VoiceEntry))| {
+        Arc::ptr_eq(&one.1.state, &other.1.state) && Arc::ptr_eq(&one.1.member, &other.1.member)
+    };
+    Arc::ptr_eq(&one.structure, &other.structure)
+        && Arc::ptr_eq(&one.last_message_ids, &other.last_message_ids)
+        && one.threads.is_empty()
+        && other.threads.is_empty()
+        && one.voice.len() == other.voice.len()
+        && one.voice.iter().zip(other.voice.iter()).all(is_same_voice)
+}
+
 /// Members, presences and voice states that the session receives.
 #[must_use]
 pub fn guild_people<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeople<'a> {

@@ -9,8 +9,8 @@ use guildhall_guild_protocol::{
     Event, Published, Redaction, Retention, Visibility,
     memory::{event_heap, published_heap},
 };
-use guildhall_model::{ChannelId, EventName, GuildId};
-use guildhall_relay::{ReplayVisibility, Replayed};
+use guildhall_model::{EventName, GuildId};
+use guildhall_relay::{GuildPlaces, ReplayVisibility, Replayed};
 use guildhall_stdx::heap;
 use serde::Serialize;
 use std::{
@@ -28,7 +28,7 @@ enum Source {
     /// For one session, made here; its only frame is there from the start.
     Local(Option<Box<ReplayVisibility>>),
     /// For one session, large: its frame is made when it is written, and can be made again.
-    Lazy(Box<dyn Fn() -> DispatchFrame>, Option<GuildPlaces>),
+    Lazy(Box<dyn Lazy>),
     /// Restored by a hand-over, in its only form.
     Restored(Option<Box<ReplayVisibility>>),
     /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`:
@@ -36,11 +36,15 @@ enum Source {
     Tombstone { is_owed: bool },
 }
 
-/// Channels and threads in a GUILD_CREATE that not every member may view.
-pub(crate) struct GuildPlaces {
-    pub guild_id: GuildId,
-    /// Finds the channels and threads. Called for a RESUME and for a session's snapshot.
-    pub find: Box<dyn Fn() -> Vec<ChannelId>>,
+/// What a large dispatch is made from.
+pub(crate) trait Lazy {
+    /// Makes its frame.
+    fn frame(&self) -> DispatchFrame;
+
+    /// The guild of a GUILD_CREATE, with its places for a RESUME and for a session's snapshot.
+    fn guild(&self) -> Option<(GuildId, &dyn GuildPlaces)> {
+        None
+    }
 }
 
 /// A frame around a body.
@@ -55,7 +59,7 @@ pub struct Dispatch {
     source: Source,
     /// None for placeholders, which are never written.
     name: Option<EventName>,
-    frames: [[RefCell<Option<Box<DispatchFrame>>>; Redaction::COUNT]; 2],
+    frames: RefCell<[[Option<Box<DispatchFrame>>; Redaction::COUNT]; 2]>,
     texts: [[Cell<Option<SharedText>>; Redaction::COUNT]; 2],
     sharing: Cell<Sharing>,
     audiences: [[Cell<u32>; Redaction::COUNT]; 2],
@@ -73,21 +77,22 @@ pub struct Sharing {
     pub turn: u64,
 }
 
-/// Handle of a body in the partition's matcher.
+/// Handle of a body in the partition's matcher. The largest number stands for none, so that an `Option` of it has four
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedText(Option<NonZeroU32>);
+pub struct SharedText(NonZeroU32);
 
 impl SharedText {
     /// Its number; none if it is too long to be shared.
     #[must_use]
     pub fn id(self) -> Option<u32> {
-        self.0.map(NonZeroU32::get)
+        (self.0 != NonZeroU32::MAX).then_some(self.0.get())
     }
 }
 
 impl From<Option<u32>> for SharedText {
     fn from(id: Option<u32>) -> Self {
-        Self(id.and_then(NonZeroU32::new))
+        Self(id.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
     }
 }
 
@@ -96,7 +101,7 @@ impl Dispatch {
         Rc::new(Self {
             source,
             name,
-            frames: Default::default(),
+            frames: RefCell::default(),
             texts: Default::default(),
             sharing: Cell::default(),
             audiences: Default::default(),
@@ -126,7 +131,7 @@ impl Dispatch {
         visibility: Option<ReplayVisibility>,
     ) -> Rc<Self> {
         let dispatch = Self::new(Some(name), Source::Local(visibility.map(Box::new)));
-        *dispatch.cell(encoding, Redaction::None).borrow_mut() = Some(Box::new(dispatch_frame(encoding, name, body)));
+        dispatch.set_frame(encoding, dispatch_frame(encoding, name, body));
         dispatch
     }
 
@@ -141,19 +146,14 @@ impl Dispatch {
         // Any other name is one that a backend chose.
         let known = EventName::from_wire(name).unwrap_or(EventName::Backend);
         let dispatch = Self::new(Some(known), Source::Restored(visibility.map(Box::new)));
-        *dispatch.cell(encoding, Redaction::None).borrow_mut() = Some(Box::new(frame));
+        dispatch.set_frame(encoding, frame);
         Some(dispatch)
     }
 
-    /// A large dispatch made here for one session: READY, or GUILD_CREATE with its `places`. What `make` makes it from
-    /// should be cheap to keep.
+    /// A large dispatch made here for one session: READY or GUILD_CREATE. `parts` should be cheap to keep.
     #[must_use]
-    pub(crate) fn lazy(
-        name: EventName,
-        make: impl Fn() -> DispatchFrame + 'static,
-        places: Option<GuildPlaces>,
-    ) -> Rc<Self> {
-        Self::new(Some(name), Source::Lazy(Box::new(make), places))
+    pub(crate) fn lazy(name: EventName, parts: impl Lazy + 'static) -> Rc<Self> {
+        Self::new(Some(name), Source::Lazy(Box::new(parts)))
     }
 
     /// Its dispatch type, for accounting; `Backend` for names that backends chose. None for placeholders.
@@ -169,9 +169,7 @@ impl Dispatch {
             Source::Published(published) => Some(Replayed::Event(&published.event)),
             Source::Direct(event) => Some(Replayed::Event(event)),
             Source::Local(visibility) | Source::Restored(visibility) => visibility.as_deref().map(Replayed::Rule),
-            Source::Lazy(_, places) => places
-                .as_ref()
-                .map(|GuildPlaces { guild_id, find }| Replayed::Guild { guild_id: *guild_id, places: &**find }),
+            Source::Lazy(parts) => parts.guild().map(|(guild_id, places)| Replayed::Guild { guild_id, places }),
             Source::Tombstone { .. } => None,
         }
     }
@@ -192,9 +190,7 @@ impl Dispatch {
     /// connection that has yet to be written it without a RESUME has them made again.
     pub fn supersede(&self) {
         self.is_superseded.set(true);
-        for cell in self.frames.iter().flatten() {
-            cell.take();
-        }
+        self.frames.take();
     }
 
     /// Its treatment in replay buffers. Dispatches made for one session, or by the previous process, are `Lasting`.
@@ -280,32 +276,27 @@ impl Dispatch {
     /// It was written: a frame that can be made again is dropped.
     pub fn was_written(&self, encoding: Encoding) {
         if self.is_lazy() {
-            *self.cell(encoding, Redaction::None).borrow_mut() = None;
+            self.frames.borrow_mut()[encoding as usize][Redaction::None.index()] = None;
         }
     }
 
     /// Estimated heap memory: its frames, and its part of the event.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let frame = |cell: &RefCell<Option<Box<DispatchFrame>>>| {
-            cell.borrow()
-                .as_ref()
-                .map_or(0, |frame| heap::boxed::<DispatchFrame>() + heap::allocated(frame.heap_bytes()))
-        };
+        let frame = |frame: &DispatchFrame| heap::boxed::<DispatchFrame>() + heap::allocated(frame.heap_bytes());
         let event = match &self.source {
             Source::Published(published) => heap::part_of(published, published_heap),
             Source::Direct(event) => heap::part_of(event, event_heap),
-            Source::Local(_) | Source::Lazy(..) | Source::Restored(_) | Source::Tombstone { .. } => 0,
+            Source::Lazy(parts) => heap::allocated(size_of_val(&**parts)),
+            Source::Local(_) | Source::Restored(_) | Source::Tombstone { .. } => 0,
         };
-        self.frames.iter().flatten().map(frame).sum::<usize>() + event
+        self.frames.borrow().iter().flatten().flatten().map(|held| frame(held)).sum::<usize>() + event
     }
 
     /// Bytes of the bodies that it holds at this moment, for inspection.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let held =
-            |cell: &RefCell<Option<Box<DispatchFrame>>>| cell.borrow().as_ref().map_or(0, |frame| frame.body().len());
-        self.frames.iter().flatten().map(held).sum()
+        self.frames.borrow().iter().flatten().flatten().map(|frame| frame.body().len()).sum()
     }
 
     /// A replay leaves it out.
@@ -329,19 +320,19 @@ impl Dispatch {
     /// Event name, and bytes of the body in one form; 0 where that would have to be made for the question.
     #[must_use]
     pub fn outline(&self, encoding: Encoding, redaction: Redaction) -> (String, usize) {
-        let held = self.cell(encoding, redaction).borrow();
+        let frames = self.frames.borrow();
+        let held = &frames[encoding as usize][redaction.index()];
         let name = match (&self.source, held.as_ref()) {
             (Source::Published(_) | Source::Direct(_), _) => self.event().map_or("", Event::wire_name).to_owned(),
             (_, Some(frame)) => String::from_utf8_lossy(frame.name()).into_owned(),
-            (Source::Lazy(_, Some(_)), None) => EventName::GuildCreate.as_str().to_owned(),
-            (Source::Lazy(_, None), None) => EventName::Ready.as_str().to_owned(),
+            (Source::Lazy(_), None) => self.name.map_or("", EventName::as_str).to_owned(),
             (_, None) => "(left out)".to_owned(),
         };
         (name, held.as_ref().map_or(0, |frame| frame.body().len()))
     }
 
-    fn cell(&self, encoding: Encoding, redaction: Redaction) -> &RefCell<Option<Box<DispatchFrame>>> {
-        &self.frames[encoding as usize][redaction.index()]
+    fn set_frame(&self, encoding: Encoding, frame: DispatchFrame) {
+        self.frames.borrow_mut()[encoding as usize][Redaction::None.index()] = Some(Box::new(frame));
     }
 
     /// Its frame in one form, made at the first use.
@@ -349,10 +340,10 @@ impl Dispatch {
     /// # Panics
     /// For a tombstone, and for a local dispatch in another encoding than its session's.
     pub fn frame(&self, encoding: Encoding, redaction: Redaction) -> RefMut<'_, DispatchFrame> {
-        RefMut::map(self.cell(encoding, redaction).borrow_mut(), |frame| {
-            &mut **frame.get_or_insert_with(|| {
-                if let Source::Lazy(make, _) = &self.source {
-                    return Box::new(make());
+        RefMut::map(self.frames.borrow_mut(), |frames| {
+            &mut **frames[encoding as usize][redaction.index()].get_or_insert_with(|| {
+                if let Source::Lazy(parts) = &self.source {
+                    return Box::new(parts.frame());
                 }
                 let event = self.event().expect("local dispatches have their frame, tombstones are not written");
                 let mut body = Vec::with_capacity(1024);

@@ -1,10 +1,12 @@
 //! Sessions: the logical client, its sequence of dispatches, and their replay.
 //!
-//! Owns        `Session`, `ReplayBuffer`, `Dispatch`, session ids, and the dispatches made for one session.
+//! Owns        `Session`, `ReplayBuffer`, `Dispatch`, session ids, the dispatches made for one session, and the texts
+//!             that some of them share (`GuildTexts`).
 //! Not here    who gets an event (`guildhall-relay`), connections and timers (`guildhall-partition`).
 #![forbid(unsafe_code)]
 
 mod dispatch;
+mod guild_texts;
 mod guilds;
 mod ids;
 mod reading;
@@ -15,6 +17,7 @@ mod shared_log;
 mod snapshot;
 
 pub use dispatch::{Dispatch, Sharing};
+pub use guild_texts::GuildTexts;
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, session_home, session_partition};
 pub use ready::{

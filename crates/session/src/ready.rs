@@ -4,7 +4,8 @@
 //! Spec        docs/protocol/reference.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
-    dispatch::{Dispatch, GuildPlaces, dispatch_frame},
+    dispatch::{Dispatch, Lazy, dispatch_frame},
+    guild_texts::{GuildTexts, ViewText},
     reading::read_states,
     session::{MemberRequest, Session},
 };
@@ -14,42 +15,71 @@ use guildhall_model::{
     AccountKind, Capabilities, ChannelId, Direct, EventName, GuildId, Intents, NotificationSettings, ReadState,
     UnreadMention, User, UserId,
     from_gateway::{
-        ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, MemberBody, PresenceBody,
-        ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
+        ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, GuildText, MemberBody,
+        PresenceBody, ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{ReplayVisibility, ViewForm, guild_people, guild_snapshot, view_places};
-use guildhall_stdx::Timestamp;
+use guildhall_relay::{GuildPlaces, ReplayVisibility, ViewForm, guild_people, guild_snapshot, view_places};
+use guildhall_stdx::{Now, Timestamp};
 use serde::Serialize;
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 /// API version in READY. Version 9 differs in nothing that this gateway sends.
 const API_VERSION: u8 = 10;
 /// Members per GUILD_MEMBERS_CHUNK.
 const CHUNK_MEMBERS: usize = 1000;
 
-/// READY of a bot. It lists the guilds as unavailable; a GUILD_CREATE follows for each.
+/// READY of a bot. It lists the guilds as unavailable; a GUILD_CREATE follows for each. Its text is larger than all
+/// else that a new session has, and a RESUME from seq 0 needs it again, so it is made when it is written.
 #[must_use]
-pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
-    let body = BotReadyBody {
-        v: API_VERSION,
-        user: SelfUserBody::from(&*session.user),
-        guilds: session.guilds.ids().map(|id| UnavailableGuild { id, unavailable: Some(true) }).collect(),
-        session_id: &session.id,
-        resume_gateway_url,
-        shard: session.profile.shard.map(|shard| (shard.id, shard.count)),
-        application: ApplicationRef { id: session.user.id.cast(), flags: session.user.application_flags },
-        session_type: "normal",
-        private_channels: [],
-        presences: [],
-        relationships: [],
-        user_settings: Empty {},
-        geo_ordered_rtc_regions: [],
-        guild_join_requests: [],
-        auth: Empty {},
+pub fn bot_ready(session: &Session, resume_gateway_url: &Arc<str>) -> Rc<Dispatch> {
+    let ready = BotReady {
+        user: session.user.clone(),
+        id: session.id.clone(),
+        resume_gateway_url: resume_gateway_url.clone(),
+        guild_ids: session.guilds.ids().collect(),
+        shard: session.profile.shard,
+        encoding: session.encoding,
     };
-    Dispatch::local(session.encoding, EventName::Ready, &body, None)
+    Dispatch::lazy(EventName::Ready, ready)
+}
+
+/// Data of a bot's READY, as they were at its IDENTIFY.
+struct BotReady {
+    user: Arc<User>,
+    id: Arc<str>,
+    resume_gateway_url: Arc<str>,
+    guild_ids: Box<[GuildId]>,
+    shard: Option<ShardId>,
+    encoding: Encoding,
+}
+
+impl Lazy for BotReady {
+    fn frame(&self) -> DispatchFrame {
+        let Self { user, .. } = self;
+        let body = BotReadyBody {
+            v: API_VERSION,
+            user: SelfUserBody::from(&**user),
+            guilds: self.guild_ids.iter().map(|id| UnavailableGuild { id: *id, unavailable: Some(true) }).collect(),
+            session_id: &self.id,
+            resume_gateway_url: &self.resume_gateway_url,
+            shard: self.shard.map(|shard| (shard.id, shard.count)),
+            application: ApplicationRef { id: user.id.cast(), flags: user.application_flags },
+            session_type: "normal",
+            private_channels: [],
+            presences: [],
+            relationships: [],
+            user_settings: Empty {},
+            geo_ordered_rtc_regions: [],
+            guild_join_requests: [],
+            auth: Empty {},
+        };
+        dispatch_frame(self.encoding, EventName::Ready, &body)
+    }
 }
 
 /// What READY of a user account has of the account itself.
@@ -98,17 +128,26 @@ pub fn user_ready(
         hidden,
         now,
     });
-    let supplemental = session.profile.capabilities.is_prioritized().then(|| {
-        let ready = ready.clone();
-        let make = move || {
-            ready.with_body(|body| dispatch_frame(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
-        };
-        Dispatch::lazy(EventName::ReadySupplemental, make, None)
-    });
+    let supplemental = (session.profile.capabilities.is_prioritized())
+        .then(|| Dispatch::lazy(EventName::ReadySupplemental, Supplemental(ready.clone())));
     // No visibility rule: RESUME never replays READY of a user account.
-    let make = move || ready.with_body(|body| dispatch_frame(ready.encoding, EventName::Ready, &body));
-    let first = Dispatch::lazy(EventName::Ready, make, None);
-    (first, supplemental)
+    (Dispatch::lazy(EventName::Ready, ready), supplemental)
+}
+
+impl Lazy for Rc<ReadyState> {
+    fn frame(&self) -> DispatchFrame {
+        self.with_body(|body| dispatch_frame(self.encoding, EventName::Ready, &body))
+    }
+}
+
+/// READY_SUPPLEMENTAL of a READY.
+struct Supplemental(Rc<ReadyState>);
+
+impl Lazy for Supplemental {
+    fn frame(&self) -> DispatchFrame {
+        let encoding = self.0.encoding;
+        self.0.with_body(|body| dispatch_frame(encoding, EventName::ReadySupplemental, &body.supplemental()))
+    }
 }
 
 /// Data of a user account's READY, collected when its guilds have answered.
@@ -178,30 +217,87 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
     Dispatch::local(encoding, EventName::Resumed, &Empty {}, None)
 }
 
-/// GUILD_CREATE.
+/// Parts of a session's GUILD_CREATE.
+pub(crate) struct GuildParts {
+    replica: GuildReplica,
+    view: GuildView,
+    form: ViewForm,
+    now: Timestamp,
+    encoding: Encoding,
+    /// None, or dropped: the body is rendered for this session alone.
+    shared: Weak<ViewText>,
+}
+
+impl GuildParts {
+    /// Passes the body to `then`; a return value could not borrow from locals.
+    fn with_body<T>(&self, then: impl FnOnce(&GatewayGuildBody<'_, '_>) -> T) -> T {
+        let Self { replica, view, form, now, .. } = self;
+        let snapshot = guild_snapshot(replica, view, *form, *now);
+        let people = guild_people(replica, view);
+        then(&GatewayGuildBody::event(form.capabilities, &snapshot, &people))
+    }
+
+    /// The text that sessions with the same view share.
+    pub fn text(&self) -> Option<GuildText> {
+        self.with_body(|body| GuildText::new(body).ok())
+    }
+}
+
+impl GuildPlaces for GuildParts {
+    fn places(&self) -> Vec<ChannelId> {
+        view_places(&self.replica, &self.view, self.form, self.now)
+    }
+}
+
+impl Lazy for GuildParts {
+    fn frame(&self) -> DispatchFrame {
+        let (encoding, name) = (self.encoding, EventName::GuildCreate);
+        let GuildView { member, member_count, version, .. } = &self.view;
+        let shared = self.shared.upgrade();
+        if let Some(text) = shared.as_ref().and_then(|shared| shared.text(self)) {
+            let mut body = Vec::new();
+            if text.write(member, *member_count, *version, &mut body).is_ok()
+                && let Ok(frame) = DispatchFrame::from_body(encoding, name.as_str(), &body)
+            {
+                return frame;
+            }
+        }
+        self.with_body(|body| dispatch_frame(encoding, name, body))
+    }
+
+    fn guild(&self) -> Option<(GuildId, &dyn GuildPlaces)> {
+        let places: &dyn GuildPlaces = self;
+        Some((self.replica.id(), places))
+    }
+}
+
+/// GUILD_CREATE. `texts` are those of the partition.
 #[must_use]
 pub fn guild_create(
     session: &Session,
     replica: &GuildReplica,
     view: &GuildView,
     hidden: HiddenChannels,
-    now: Timestamp,
+    now: Now,
+    texts: &mut GuildTexts,
 ) -> Rc<Dispatch> {
-    let (encoding, large_threshold) = (session.encoding, session.large_threshold());
-    let (replica, view, capabilities) = (replica.clone(), view.clone(), session.profile.capabilities);
-    let only_joined_threads = session.kind() == AccountKind::User;
-    let form = ViewForm { large_threshold, capabilities, only_joined_threads, hidden };
-    let places = {
-        let (replica, view) = (replica.clone(), view.clone());
-        let guild_id = replica.id();
-        GuildPlaces { guild_id, find: Box::new(move || view_places(&replica, &view, form, now)) }
+    let large_threshold = session.large_threshold();
+    let is_large = view.member_count > u64::from(large_threshold);
+    let shared = texts.of(now.instant, session, (replica, view), is_large);
+    let parts = GuildParts {
+        replica: replica.clone(),
+        view: view.clone(),
+        form: ViewForm {
+            large_threshold,
+            capabilities: session.profile.capabilities,
+            only_joined_threads: session.kind() == AccountKind::User,
+            hidden,
+        },
+        now: now.unix,
+        encoding: session.encoding,
+        shared,
     };
-    let make = move || {
-        let snapshot = guild_snapshot(&replica, &view, form, now);
-        let people = guild_people(&replica, &view);
-        dispatch_frame(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
-    };
-    Dispatch::lazy(EventName::GuildCreate, make, Some(places))
+    Dispatch::lazy(EventName::GuildCreate, parts)
 }
 
 /// Why a client loses a guild.

@@ -2,7 +2,9 @@
 //! §8.3.
 //!
 //! Owns        the two shapes, flat and CLIENT_STATE_V2, and where members, presences and voice states go.
-//! Doors       the caller fills in `GuildSnapshot` and `GuildPeople`; `GatewayGuildBody` serializes them.
+//! Doors       the caller fills in `GuildSnapshot` and `GuildPeople`; `GatewayGuildBody` serializes them, `GuildText`
+//!             for many recipients that differ only in their own member.
+//! Invariants  `GuildText::write` makes the bytes that `GatewayGuildBody` makes. (test `the_text_of_many_*`)
 //! Not here    which members are listed and which channels are obfuscated: the caller decides both.
 
 use super::{
@@ -132,6 +134,97 @@ pub(super) fn voice_states<'a>(people: &GuildPeople<'a>) -> Vec<VoiceStateBody<'
     people.voice_states.iter().map(|state| VoiceStateBody::within_guild(state)).collect()
 }
 
+/// JSON of GUILD_CREATE without what differs between recipients that see the same of a guild: when they joined, their
+/// own member, the number of members and the version.
+#[derive(Clone, Debug)]
+pub struct GuildText {
+    before: Box<str>,
+    is_large: bool,
+    /// Members besides the recipient's.
+    others: Box<str>,
+    after: Box<str>,
+    end: &'static str,
+}
+
+impl GuildText {
+    /// From the body of one of the recipients, who has no voice state.
+    ///
+    /// # Errors
+    /// As `serde_json::to_string`.
+    pub fn new(body: &GatewayGuildBody<'_, '_>) -> Result<Self, serde_json::Error> {
+        let GatewayGuildBody { snapshot, people, .. } = *body;
+        let properties = GuildProperties::from(snapshot.guild);
+        let common = body.common();
+        let before = if body.has_properties {
+            serde_json::to_string(&PropertiesStart { id: snapshot.guild.id, data_mode: "full", properties })?
+        } else {
+            serde_json::to_string(&properties)?
+        };
+        let first = serde_json::to_string(&FirstFields::of(&common))?;
+        let others: Vec<MemberBody<'_>> = people.others.iter().map(|member| (*member).into()).collect();
+        Ok(Self {
+            before: format!("{},{}", fields_before_end(&before), fields_of(&first)).into(),
+            is_large: snapshot.large,
+            others: fields_of(&serde_json::to_string(&others)?).into(),
+            after: fields_of(&serde_json::to_string(&LastFields::of(&common))?).into(),
+            end: if body.has_properties { "}" } else { r#","soundboard_sounds":[]}"# },
+        })
+    }
+
+    /// The body for the recipient with this member.
+    ///
+    /// # Errors
+    /// As `serde_json::to_writer`.
+    pub fn write(
+        &self,
+        own: &Member,
+        member_count: u64,
+        version: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), serde_json::Error> {
+        let Self { before, is_large, others, after, end } = self;
+        out.reserve(before.len() + others.len() + after.len() + 1_024);
+        out.extend_from_slice(before.as_bytes());
+        out.extend_from_slice(br#","joined_at":"#);
+        serde_json::to_writer(&mut *out, &own.joined_at)?;
+        let large = if *is_large { "true" } else { "false" };
+        let counts = format!(r#","large":{large},"unavailable":false,"member_count":{member_count},"members":["#);
+        out.extend_from_slice(counts.as_bytes());
+        serde_json::to_writer(&mut *out, &MemberBody::from(own))?;
+        if !others.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(others.as_bytes());
+        }
+        out.extend_from_slice(b"],");
+        out.extend_from_slice(after.as_bytes());
+        out.extend_from_slice(format!(r#","version":{version}{end}"#).as_bytes());
+        Ok(())
+    }
+
+    /// Bytes of its parts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.before.len() + self.others.len() + self.after.len()
+    }
+}
+
+/// An object or a list without its end.
+fn fields_before_end(text: &str) -> &str {
+    &text[..text.len() - 1]
+}
+
+/// Fields of an object, or elements of a list.
+fn fields_of(text: &str) -> &str {
+    &text[1..text.len() - 1]
+}
+
+#[derive(Serialize)]
+struct PropertiesStart<'a> {
+    id: GuildId,
+    data_mode: &'static str,
+    properties: GuildProperties<'a>,
+}
+
 impl Serialize for GatewayGuildBody<'_, '_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let guild = self.snapshot.guild;
@@ -186,4 +279,48 @@ struct CommonGuildFields<'b, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     activity_instances: Option<Nothing>,
     version: u64,
+}
+
+/// The fields of `CommonGuildFields` in front of those that differ between recipients.
+#[derive(Serialize)]
+struct FirstFields<'c, 'b, 'a> {
+    premium_subscription_count: u32,
+    roles: &'b [RoleBody<'a>],
+    emojis: &'c [EmojiBody<'a>],
+    stickers: &'c [StickerBody<'a>],
+}
+
+impl<'c, 'b, 'a> FirstFields<'c, 'b, 'a> {
+    fn of(common: &'c CommonGuildFields<'b, 'a>) -> Self {
+        let CommonGuildFields { premium_subscription_count, roles, emojis, stickers, .. } = common;
+        Self { premium_subscription_count: *premium_subscription_count, roles, emojis, stickers }
+    }
+}
+
+/// The fields behind them.
+#[derive(Serialize)]
+struct LastFields<'c, 'b, 'a> {
+    channels: &'b [ChannelBody<'a>],
+    threads: &'b [ThreadBody<'a>],
+    presences: &'c Option<Vec<PresenceBody<'a>>>,
+    voice_states: &'c Option<Vec<VoiceStateBody<'a>>>,
+    stage_instances: &'c [StageInstanceBody<'a>],
+    guild_scheduled_events: &'c [ScheduledEventBody<'a>],
+    activity_instances: Option<Nothing>,
+}
+
+impl<'c, 'b, 'a> LastFields<'c, 'b, 'a> {
+    fn of(common: &'c CommonGuildFields<'b, 'a>) -> Self {
+        let CommonGuildFields { channels, threads, presences, voice_states, stage_instances, .. } = common;
+        let CommonGuildFields { guild_scheduled_events, activity_instances, .. } = common;
+        Self {
+            channels,
+            threads,
+            presences,
+            voice_states,
+            stage_instances,
+            guild_scheduled_events,
+            activity_instances: *activity_instances,
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub use auto_moderation::{AutoModActionBody, AutoModExecutionBody, AutoModRuleBo
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use direct::DirectBody;
-pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
+pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot, GuildText};
 pub use guild::{EmojiBody, GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
 pub use invite::{InviteBody, InviteEventBody};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};

@@ -3,7 +3,10 @@
 use crate::support::{
     BO, GUILD, World, check, in_lounge_json, member_json, online_json, properties_json, resources_json, with,
 };
-use guildhall_model::{Capabilities, from_gateway::GatewayGuildBody};
+use guildhall_model::{
+    Capabilities,
+    from_gateway::{GatewayGuildBody, GuildText},
+};
 use serde_json::{Value, json};
 
 /// All its members.
@@ -32,5 +35,23 @@ fn with_properties() {
     for bits in [Capabilities::CLIENT_STATE_V2.0, u64::MAX] {
         let (snapshot, people) = (world.snapshot(), world.people());
         check(&GatewayGuildBody::event(Capabilities(bits), &snapshot, &people), &expected);
+    }
+}
+
+#[test]
+fn the_text_of_many_is_the_body_of_each() {
+    let world = World::new();
+    for bits in [0, Capabilities::CLIENT_STATE_V2.0] {
+        for others_count in [0, 1] {
+            let (mut snapshot, mut people) = (world.snapshot(), world.people());
+            people.others.truncate(others_count);
+            let text = GuildText::new(&GatewayGuildBody::event(Capabilities(bits), &snapshot, &people)).unwrap();
+            // Another recipient, some events later.
+            (people.own, snapshot.member_count, snapshot.version) = (&world.bo, 77, 1 << 40);
+            let body = serde_json::to_string(&GatewayGuildBody::event(Capabilities(bits), &snapshot, &people)).unwrap();
+            let mut written = Vec::new();
+            text.write(people.own, snapshot.member_count, snapshot.version, &mut written).unwrap();
+            assert_eq!(String::from_utf8(written).unwrap(), body);
+        }
     }
 }

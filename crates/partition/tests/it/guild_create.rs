@@ -171,3 +171,42 @@ fn etf_tells_the_same() {
     let json = tell(ClientParams::JSON);
     assert_eq!(tell(ClientParams::ETF), json);
 }
+
+/// Sessions with the same view share a rendered text, and no session gets that of another view.
+#[test]
+fn x1_what_a_bot_receives_does_not_depend_on_who_came_before() {
+    let plain = Some(PLAIN & !Intents::GUILD_PRESENCES.0);
+    let prepare = || {
+        let mut cluster = crowded();
+        give_role(&mut cluster, &pro(), INSIDERS);
+        say(&mut cluster, &ana(), HIDDEN, "secret");
+        say(&mut cluster, &ana(), GENERAL, "hello");
+        cluster
+    };
+    // Attaching changes the version.
+    let received = |cluster: &mut TestCluster, account: &Arc<User>| {
+        let mut body = guild_create(cluster, account, plain, None);
+        body["version"] = Value::Null;
+        body
+    };
+    let alone = [gob(), pro()].map(|account| received(&mut prepare(), &account));
+    let newest = |body: &Value| body["channels"][1]["last_message_id"].clone();
+    assert!(newest(&alone[0]).is_null() && newest(&alone[1]).is_string());
+    for order in [[0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 1, 0]] {
+        let mut cluster = prepare();
+        for n in order {
+            assert_eq!(received(&mut cluster, &[gob(), pro()][n]), alone[n]);
+        }
+        // What changes is seen by the next.
+        take_role(&mut cluster, &pro(), INSIDERS);
+        assert!(newest(&received(&mut cluster, &pro())).is_null());
+        let message = say(&mut cluster, &ana(), GENERAL, "again");
+        let channels = received(&mut cluster, &gob())["channels"].clone();
+        assert_eq!(channels[0]["last_message_id"], message.to_string());
+        system(&mut cluster, Command::ShowVoice(id(IN_VOICE), None));
+        assert_eq!(received(&mut cluster, &gob())["voice_states"], json!([]));
+        // An own voice state is in the view of its account alone.
+        system(&mut cluster, Command::ShowVoice(gob().id, Some(channel(VOICE))));
+        assert_eq!(received(&mut cluster, &gob())["voice_states"].as_array().map(Vec::len), Some(1));
+    }
+}

@@ -327,7 +327,7 @@ fn a_client_with_many_guilds_alternates_with_the_queue() {
     cluster.client(many).socket().set_room(200);
     cluster.client(many).identify(identify_payload(&gob().username, Some(PLAIN)));
     cluster.run_until_idle();
-    // A bot's READY is small and does not queue; its guilds follow.
+    // READY waits its turn, too.
     while cluster.partition().rendered_bytes() == 0 {
         cluster.read_some(many, 200);
         cluster.run_until_idle();

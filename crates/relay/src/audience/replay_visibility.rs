@@ -203,6 +203,12 @@ impl ReplayVisibility {
 /// Stands for no guild in a rule, which is a stored form.
 const TO_ACCOUNTS: GuildId = GuildId::new(0);
 
+/// Channels and threads in a GUILD_CREATE that not every member can view.
+pub trait GuildPlaces {
+    /// Finds them. Costs O(channels).
+    fn places(&self) -> Vec<ChannelId>;
+}
+
 /// A dispatch that is about to be sent again.
 #[derive(Clone, Copy)]
 pub enum Replayed<'a> {
@@ -211,11 +217,7 @@ pub enum Replayed<'a> {
     /// A dispatch of which only the rule is there.
     Rule(&'a ReplayVisibility),
     /// GUILD_CREATE of this process.
-    Guild {
-        guild_id: GuildId,
-        /// Finds the channels and threads in it that not every member can view. Costs O(channels).
-        places: &'a dyn Fn() -> Vec<ChannelId>,
-    },
+    Guild { guild_id: GuildId, places: &'a dyn GuildPlaces },
 }
 
 impl Replayed<'_> {
@@ -246,7 +248,7 @@ impl Replayed<'_> {
             Self::Event(event) => ReplayVisibility::of(event, hidden),
             Self::Rule(rule) => rule.clone(),
             Self::Guild { guild_id, places } => {
-                ReplayVisibility::Views { guild_id, channels: places(), is_guild: true, has_history: false }
+                ReplayVisibility::Views { guild_id, channels: places.places(), is_guild: true, has_history: false }
             }
         }
     }
@@ -255,7 +257,7 @@ impl Replayed<'_> {
     fn guild_places(&self) -> Option<Cow<'_, [ChannelId]>> {
         match self {
             Self::Rule(ReplayVisibility::Views { channels, is_guild: true, .. }) => Some(channels.into()),
-            Self::Guild { places, .. } => Some(places().into()),
+            Self::Guild { places, .. } => Some(places.places().into()),
             Self::Event(_) | Self::Rule(_) => None,
         }
     }
@@ -333,7 +335,7 @@ impl AudienceIndex {
                 ReplayVisibility::Direct { .. } => return true,
             },
             Replayed::Guild { .. } if self.member(user_id).is_none() => return false,
-            Replayed::Guild { places, .. } => Cow::Owned(places()),
+            Replayed::Guild { places, .. } => Cow::Owned(places.places()),
         };
         self.member(user_id).is_some() && self.may_view_all(user_id, &places, now)
     }
