@@ -195,6 +195,10 @@ impl GateState {
                 if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
                     return Err(IdentifyFault::BotRate);
                 }
+                if state.keys.capacity() == 0 {
+                    // Most bots have one shard, and the default capacity would be four.
+                    state.keys.reserve_exact(1);
+                }
                 state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
                 state.identifies_today += 1;
             }

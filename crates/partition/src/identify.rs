@@ -499,8 +499,8 @@ impl Core {
         // Not further ahead: the system's clock may be set, and stale timers would pile up behind clients that resume
         // with ever shorter tokens.
         let at = now.instant.after_ms(left_ms.min(EXPIRY_CHECK_MS_MAX));
-        if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
-            session.profile.expiry_timer_at = Some(at);
+        if session.profile.expiry_timer_at.get().is_none_or(|before| at < before) {
+            session.profile.expiry_timer_at.set(at);
             self.timers.push(at, TimerKey::Session(key));
         }
     }
@@ -508,7 +508,7 @@ impl Core {
     /// Closes the connection of a session whose token has expired. The session can be resumed with another token.
     pub(crate) fn expire(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        session.profile.expiry_timer_at.take_if(|timer_at| *timer_at == at);
+        session.profile.expiry_timer_at.clear_if(at);
         let has_expired = session.profile.expires_at.is_some_and(|expires_at| expires_at <= turn.now.unix);
         match session.conn {
             Some(conn) if has_expired && self.config.expire_sessions => {

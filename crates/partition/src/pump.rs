@@ -30,7 +30,7 @@ use guildhall_codec::Encoding;
 use guildhall_guild_protocol::Redaction;
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_prefetch::prefetch;
-use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
+use guildhall_session::{Dispatch, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
 use std::rc::Rc;
 
@@ -456,11 +456,10 @@ fn skip_suppressed(conn: &mut Conn, session: &Session) {
 
 fn push_next_chunk(session: &mut Session) {
     let (intents, kind, encoding) = (session.intents, session.kind(), session.encoding);
-    let Some(job) = session.profile.member_requests.front_mut() else { return };
-    let job: &mut MemberRequest = job;
+    let Some(job) = session.profile.member_requests.first_mut() else { return };
     let (dispatch, is_last) = next_chunk(intents, kind, encoding, job);
     if is_last {
-        session.profile.member_requests.pop_front();
+        session.profile.member_requests.pop();
     }
     let bytes = dispatch.frame(encoding, Redaction::None).body().len();
     session.dispatch(dispatch, Redaction::None, bytes);

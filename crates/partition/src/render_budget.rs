@@ -12,10 +12,10 @@ use std::{collections::VecDeque, mem};
 /// The share of one connection.
 #[derive(Debug)]
 pub struct RenderTicket {
-    /// Bytes of a dispatch that was rendered for the connection and is not sent yet.
-    bytes: usize,
-    /// Time at which it was rendered.
+    /// Time at which its dispatch was rendered.
     since: Instant,
+    /// Bytes of that dispatch, until it is sent. No frame has 4 GiB.
+    bytes: u32,
     is_queued: bool,
     /// It has waited, and its turn has come.
     has_turn: bool,
@@ -24,7 +24,7 @@ pub struct RenderTicket {
 impl RenderTicket {
     /// Of a connection that has rendered nothing.
     pub fn new(now: Instant) -> Self {
-        Self { bytes: 0, since: now, is_queued: false, has_turn: false }
+        Self { since: now, bytes: 0, is_queued: false, has_turn: false }
     }
 
     /// Time since which rendered bytes are unsent. None: there are none.
@@ -81,13 +81,13 @@ impl RenderBudget {
 
     /// A connection has rendered bytes.
     pub fn charge(&mut self, ticket: &mut RenderTicket, now: Instant, bytes: usize) {
-        (ticket.bytes, ticket.since) = (bytes, now);
-        self.bytes += bytes;
+        (ticket.bytes, ticket.since) = (u32::try_from(bytes).unwrap_or(u32::MAX), now);
+        self.bytes += ticket.bytes as usize;
     }
 
     /// The bytes of a connection are sent, or will never be. Connections that wait get their turn with the next flush.
     pub fn release(&mut self, ticket: &mut RenderTicket) {
-        self.bytes -= mem::take(&mut ticket.bytes);
+        self.bytes -= mem::take(&mut ticket.bytes) as usize;
     }
 
     /// Removes connections that are gone, once they may be more than those that exist.

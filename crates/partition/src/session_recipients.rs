@@ -362,12 +362,12 @@ impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
         if requests.len() >= MEMBER_REQUESTS_MAX {
             return;
         }
-        requests.push_back(Box::new(MemberRequest {
+        requests.push(MemberRequest {
             guild_id,
             answer: answer.clone(),
             chunk_index: 0,
             after: guildhall_model::UserId::new(0),
-        }));
+        });
         if let Some(conn) = session.conn {
             self.core.pump(&mut self.turn, conn);
         }
@@ -388,7 +388,7 @@ impl<L: Transport> SessionRecipients<'_, L> {
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
         session.guilds.remove(guild_id);
         self.core.moves.guild_answered(key, guild_id);
-        session.profile.member_requests.retain(|request| request.guild_id != guild_id);
+        session.profile.member_requests.remove_guild(guild_id);
         if session.profile.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }

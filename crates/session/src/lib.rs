@@ -25,7 +25,8 @@ pub use ready::{
 };
 pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use session::{
-    MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,
+    MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, MemberRequests, NewSession, PendingReady, Profile,
+    RateWindow, Session,
 };
 pub use shared_log::{LogLimits, Logged, Owed, SharedLog, Size};
 pub use snapshot::{DispatchSnapshot, MembershipSnapshot, SessionSnapshot, SubscriptionSnapshot};

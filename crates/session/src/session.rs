@@ -26,7 +26,7 @@ use guildhall_model::{
 };
 use guildhall_relay::{SubscriptionMask, UserSubscriptions};
 use guildhall_stdx::{
-    Instant, SlotKey, Timestamp,
+    Instant, OptionalInstant, SlotKey, Timestamp,
     heap::{self, Sample},
 };
 use std::{
@@ -118,7 +118,7 @@ pub struct Profile {
     /// When that token expires. None: never.
     pub expires_at: Option<Timestamp>,
     /// Time of the timer that checks the expiry. An earlier timer of the same session is stale.
-    pub expiry_timer_at: Option<Instant>,
+    pub expiry_timer_at: OptionalInstant,
     /// `properties.os`.
     pub os: Box<str>,
     /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
@@ -128,9 +128,67 @@ pub struct Profile {
     /// its replay buffer has provisional seqs.
     pub is_incomplete: bool,
     /// Requests for members in progress.
-    pub member_requests: VecDeque<Box<MemberRequest>>,
-    whole_lists: BTreeMap<GuildId, Instant>,
+    pub member_requests: MemberRequests,
+    /// None: it has sent neither op 3 nor op 8.
+    limits: Option<Box<RequestLimits>>,
+}
+
+/// Rate limits of op 3 and op 8.
+#[derive(Debug, Default)]
+struct RequestLimits {
     presences: RateWindow,
+    /// Time of the last request for the whole list, by guild.
+    whole_lists: BTreeMap<GuildId, Instant>,
+}
+
+/// Requests for members, oldest first. Hardly any session has one, and each has a place for them.
+#[derive(Debug, Default)]
+#[expect(clippy::box_collection, reason = "see above")]
+pub struct MemberRequests(Option<Box<VecDeque<MemberRequest>>>);
+
+impl MemberRequests {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |requests| requests.len())
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Adds the newest.
+    pub fn push(&mut self, request: MemberRequest) {
+        self.0.get_or_insert_default().push_back(request);
+    }
+
+    /// The oldest.
+    pub fn first_mut(&mut self) -> Option<&mut MemberRequest> {
+        self.0.as_mut()?.front_mut()
+    }
+
+    /// Removes the oldest.
+    pub fn pop(&mut self) {
+        self.0.take_if(|requests| {
+            requests.pop_front();
+            requests.is_empty()
+        });
+    }
+
+    /// Removes those of a guild.
+    pub fn remove_guild(&mut self, guild_id: GuildId) {
+        self.0.take_if(|requests| {
+            requests.retain(|request| request.guild_id != guild_id);
+            requests.is_empty()
+        });
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let of_requests = |requests: &VecDeque<MemberRequest>| {
+            heap::boxed::<VecDeque<MemberRequest>>() + Sample::SMALL.of_ring(requests, |_| 0)
+        };
+        self.0.as_deref().map_or(0, of_requests)
+    }
 }
 
 impl Profile {
@@ -150,13 +208,12 @@ impl Profile {
             presence,
             token,
             expires_at: None,
-            expiry_timer_at: None,
+            expiry_timer_at: OptionalInstant::NONE,
             os: os.into(),
             asked_again: false,
             is_incomplete: false,
-            member_requests: VecDeque::new(),
-            whole_lists: BTreeMap::new(),
-            presences: RateWindow::default(),
+            member_requests: MemberRequests::default(),
+            limits: None,
         }
     }
 }
@@ -201,13 +258,16 @@ impl Session {
     /// Estimated heap memory, without the replay buffer; of the account's object its part.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let Profile { presence, os, member_requests, whole_lists, .. } = &*self.profile;
+        let Profile { presence, os, member_requests, limits, .. } = &*self.profile;
+        let of_limits = |limits: &RequestLimits| {
+            heap::boxed::<RequestLimits>() + Sample::SMALL.of_tree(&limits.whole_lists, |_, _| 0)
+        };
         let counts = 2 * size_of::<usize>();
         heap::boxed::<Profile>()
             + heap::allocated(os.len())
             + heap::allocated(counts + size_of_val(&*presence.activities)) / Arc::strong_count(&presence.activities)
-            + Sample::SMALL.of_ring(member_requests, |_| heap::boxed::<MemberRequest>())
-            + Sample::SMALL.of_tree(whole_lists, |_, _| 0)
+            + member_requests.heap_bytes()
+            + limits.as_deref().map_or(0, of_limits)
             + self.guilds.heap_bytes()
             + self.pending_ready.as_ref().map_or(0, |_| heap::boxed::<PendingReady>())
             + heap::allocated(counts + self.id.len()) / Arc::strong_count(&self.id)
@@ -411,7 +471,8 @@ impl Session {
 
     /// Whether an op 3 is within the rate limit; the partition drops those that are not.
     pub fn admit_presence(&mut self, now: Instant) -> bool {
-        self.profile.presences.admit(now, PRESENCES_MAX, PRESENCES_WINDOW_MS)
+        let limits = self.profile.limits.get_or_insert_default();
+        limits.presences.admit(now, PRESENCES_MAX, PRESENCES_WINDOW_MS)
     }
 
     /// Admits a request for a guild's whole member list, at most one per `MEMBERS_INTERVAL_MS`.
@@ -419,7 +480,7 @@ impl Session {
     /// # Errors
     /// Milliseconds until the next request is admitted.
     pub fn admit_whole_list(&mut self, now: Instant, guild_id: GuildId) -> Result<(), u64> {
-        let whole_lists = &mut self.profile.whole_lists;
+        let RequestLimits { whole_lists, .. } = &mut **self.profile.limits.get_or_insert_default();
         whole_lists.retain(|_, at| now.ms_since(*at) < MEMBERS_INTERVAL_MS);
         match whole_lists.get(&guild_id) {
             Some(at) => Err(MEMBERS_INTERVAL_MS - now.ms_since(*at)),

@@ -26,4 +26,4 @@ pub use refusals::{Fault, LogGate, Refusals};
 pub use rng::Rng;
 pub use slots::{SlotKey, Slots};
 pub use steps::{count_steps, steps_taken};
-pub use time::{Instant, Now, ParseTimestampError, Timestamp};
+pub use time::{Instant, Now, OptionalInstant, ParseTimestampError, Timestamp};

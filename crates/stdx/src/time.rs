@@ -30,6 +30,41 @@ impl Instant {
     }
 }
 
+/// An `Option<Instant>` in eight bytes: the latest instant, which no clock reaches, represents none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionalInstant(u64);
+
+impl OptionalInstant {
+    /// No instant.
+    pub const NONE: Self = Self(u64::MAX);
+
+    /// The instant, if there is one.
+    #[must_use]
+    pub fn get(self) -> Option<Instant> {
+        (self != Self::NONE).then_some(Instant(self.0))
+    }
+
+    /// An instant from now on.
+    pub fn set(&mut self, at: Instant) {
+        *self = Self(at.0.min(u64::MAX - 1));
+    }
+
+    /// Sets it to none if it is this instant. Returns whether it was.
+    pub fn clear_if(&mut self, at: Instant) -> bool {
+        let is_same = self.get() == Some(at);
+        if is_same {
+            *self = Self::NONE;
+        }
+        is_same
+    }
+}
+
+impl Default for OptionalInstant {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 /// Current time, passed by the driver with each input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {

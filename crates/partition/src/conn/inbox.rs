@@ -8,7 +8,6 @@ use guildhall_codec::InflateHistory;
 use guildhall_session::RateWindow;
 use guildhall_stdx::{Instant, heap};
 use guildhall_ws_proto::{Decoder, DeflateParams, Limits, Role};
-use std::mem;
 
 /// A client that sends more bytes than this while its token is checked does not wait for an answer: its connection is
 /// closed with 4008.
@@ -27,7 +26,8 @@ pub struct Inbox {
     /// Earlier messages of the client, if its compressed messages may refer to them.
     history: Option<Box<InflateHistory>>,
     /// Bytes that arrived while the token was being checked.
-    pending: Vec<u8>,
+    #[expect(clippy::box_collection, reason = "hardly any connection has some, and each has a place for them")]
+    pending: Option<Box<Vec<u8>>>,
     /// Time of the last whole frame.
     last_frame_at: Instant,
     /// Messages of the current minute.
@@ -39,13 +39,7 @@ impl Inbox {
     pub fn new(now: Instant, message_bytes_max: u32, deflate: Option<DeflateParams>) -> Self {
         let mut decoder = Decoder::new(Role::Server, Limits { message_bytes_max });
         decoder.set_rsv1_allowed(deflate.is_some());
-        Self {
-            decoder: Some(decoder),
-            history: None,
-            pending: Vec::new(),
-            last_frame_at: now,
-            rate: RateWindow::default(),
-        }
+        Self { decoder: Some(decoder), history: None, pending: None, last_frame_at: now, rate: RateWindow::default() }
     }
 
     /// Messages to which the next one may refer, of a connection that another process has served.
@@ -95,16 +89,16 @@ impl Inbox {
     /// # Errors
     /// At the limit none of them are stored.
     pub fn keep_pending(&mut self, input: &[u8]) -> Result<(), Overfull> {
-        if self.pending.len() + input.len() > PENDING_INPUT_BYTES_MAX {
+        if self.pending.as_ref().map_or(0, |pending| pending.len()) + input.len() > PENDING_INPUT_BYTES_MAX {
             return Err(Overfull);
         }
-        self.pending.extend_from_slice(input);
+        self.pending.get_or_insert_default().extend_from_slice(input);
         Ok(())
     }
 
     /// Takes the bytes that arrived while the token was being checked.
     pub fn take_pending(&mut self) -> Vec<u8> {
-        mem::take(&mut self.pending)
+        self.pending.take().map_or_else(Vec::new, |pending| *pending)
     }
 
     /// Earlier messages that the next compressed message may refer to.
@@ -119,7 +113,8 @@ impl Inbox {
 
     /// Heap memory of input that is not handled yet, in bytes.
     pub fn buffers_bytes(&self) -> usize {
-        self.decoder.as_ref().map_or(0, Decoder::heap_bytes) + heap::of_buffer(&self.pending)
+        let pending = |pending: &Vec<u8>| heap::boxed::<Vec<u8>>() + heap::of_buffer(pending);
+        self.decoder.as_ref().map_or(0, Decoder::heap_bytes) + self.pending.as_deref().map_or(0, pending)
     }
 
     /// Heap memory of the history in bytes.
