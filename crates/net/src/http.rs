@@ -3,7 +3,7 @@
 //! Owns        sockets until they are upgraded, with the negotiation of permessage-deflate; REST sockets for
 //!             their whole life.
 //!             An upgrade whose head arrives at once, without TLS, goes to its partition without hyper, and its answer
-//!             goes out with HELLO.
+//!             goes out with HELLO. If its head is there before the first read, the runtime never polls its socket.
 //! Invariants  F1 before the upgrade a client costs only a small buffer, ours or hyper's, which has a deadline. F2 REST
 //!             and gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz`
 //!             and `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets
@@ -44,7 +44,7 @@ use std::{
     error::Error,
     fs::File,
     io::{self, Read as _, Write as _},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
     pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -53,6 +53,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
+    io::unix::AsyncFd,
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -176,12 +177,33 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
+#[expect(deprecated, reason = "a listener owns its descriptor, so this is sound; what replaces it is `unsafe`")]
+fn polled(listener: StdListener) -> io::Result<AsyncFd<StdListener>> {
+    AsyncFd::new(listener)
+}
+
+/// The next socket, non-blocking and not registered with the runtime.
+async fn next_socket(listener: &AsyncFd<StdListener>) -> io::Result<(StdStream, SocketAddr)> {
+    loop {
+        let mut ready = listener.readable().await?;
+        if let Ok(accepted) = ready.try_io(|listener| listener.get_ref().accept()) {
+            let (stream, peer) = accepted?;
+            stream.set_nonblocking(true)?;
+            return Ok((stream, peer));
+        }
+    }
+}
+
 /// Accepts sockets until the task is dropped.
 pub async fn accept(http: Arc<HttpServer>, listener: TcpListener) {
+    let listener = match listener.into_std().and_then(polled) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the listener cannot be polled: no socket is accepted"),
+    };
     let mut spare = SpareDescriptor::open();
     let (out_of_descriptors, other) = (LogGate::new(FULL_LOG_EVERY_MS), LogGate::new(FULL_LOG_EVERY_MS));
     loop {
-        match listener.accept().await {
+        match next_socket(&listener).await {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(serve(http.clone(), stream, peer));
@@ -191,7 +213,7 @@ pub async fn accept(http: Arc<HttpServer>, listener: TcpListener) {
                     tracing::warn!(%error, count, "no descriptor is left for new sockets: they get 503; see Open files");
                 }
                 drop(spare.0.take());
-                match tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await {
+                match tokio::time::timeout(ACCEPT_PAUSE, next_socket(&listener)).await {
                     Ok(Ok((stream, _))) => {
                         http.counters.descriptors.fetch_add(1, Ordering::Relaxed);
                         refuse(&http, stream);
@@ -212,7 +234,7 @@ pub async fn accept(http: Arc<HttpServer>, listener: TcpListener) {
     }
 }
 
-async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
+async fn serve(http: Arc<HttpServer>, stream: StdStream, peer: SocketAddr) {
     let count = http.conns_count.fetch_add(1, Ordering::Relaxed);
     let permit = ConnPermit::new(http.conns_count.clone());
     let connections_max = http.connections_max.load(Ordering::Relaxed);
@@ -240,17 +262,19 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     };
     let served = async {
         if has_tls {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
             return Box::pin(serve_http(visit, stream, Vec::new())).await;
         }
         let mut buffer = [0; FIRST_READ_BYTES];
-        let Ok(count) = first_read(&stream, &mut buffer).await else { return };
+        let Ok((socket, count)) = first_read(stream, &mut buffer).await else { return };
         if let Some((request, head_bytes)) = upgrade_request(&buffer[..count]) {
             match visit.upgrade(&request) {
-                Ok(agreed) => return visit.pass_on(stream, &request, agreed, &buffer[head_bytes..count]),
+                Ok(agreed) => return visit.pass_on(socket, &request, agreed, &buffer[head_bytes..count]),
                 // The client gets the refusal as any other answer.
                 Err(refusal) => *visit.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal),
             }
         }
+        let Ok(stream) = socket.registered() else { return };
         Box::pin(serve_http(visit, stream, buffer[..count].to_vec())).await;
     };
     let evicted = async {
@@ -269,14 +293,44 @@ async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
     }
 }
 
-/// The first bytes of a socket without TLS: at least one.
-async fn first_read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+/// A socket after its first read.
+enum Accepted {
+    /// The runtime has not polled it: its first bytes were there.
+    Unregistered(StdStream),
+    Registered(TcpStream),
+}
+
+impl Accepted {
+    fn unregistered(self) -> io::Result<StdStream> {
+        match self {
+            Self::Unregistered(stream) => Ok(stream),
+            Self::Registered(stream) => stream.into_std(),
+        }
+    }
+
+    fn registered(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Unregistered(stream) => TcpStream::from_std(stream),
+            Self::Registered(stream) => Ok(stream),
+        }
+    }
+}
+
+/// Reads the first bytes of a socket without TLS: at least one.
+async fn first_read(mut stream: StdStream, buffer: &mut [u8]) -> io::Result<(Accepted, usize)> {
+    let is_early = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+    match stream.read(buffer) {
+        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(error) if is_early(&error) => {}
+        result => return Ok((Accepted::Unregistered(stream), result?)),
+    }
+    let stream = TcpStream::from_std(stream)?;
     loop {
         stream.readable().await?;
         match stream.try_read(buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
+            Err(error) if is_early(&error) => {}
+            result => return Ok((Accepted::Registered(stream), result?)),
         }
     }
 }
@@ -345,19 +399,16 @@ where
 
 /// Refuses a socket with 503. Clients that use TLS get no answer, because a handshake would need one of the places that
 /// are all in use.
-fn refuse(http: &HttpServer, stream: TcpStream) {
+fn refuse(http: &HttpServer, mut stream: StdStream) {
     if http.tls.is_some() {
         return;
     }
     const ANSWER: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
-    // Written directly: the runtime does not know yet that the socket is writable; the kernel does.
-    if let Ok(mut stream) = stream.into_std() {
-        let _ = stream.write(ANSWER);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        // Reads a pending request. Otherwise the close becomes a reset, which can overtake the answer.
-        let _ = stream.read(&mut [0; 1024]);
-    }
+    let _ = stream.write(ANSWER);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    // Reads a pending request. Otherwise the close becomes a reset, which can overtake the answer.
+    let _ = stream.read(&mut [0; 1024]);
 }
 
 /// The places of a socket, released when dropped. `conn` moves to the partition with an upgraded socket.
@@ -569,15 +620,15 @@ impl Visit {
 
     /// Passes a socket to a partition, which answers the upgrade as it greets the client. `early`: bytes that arrived
     /// after the request.
-    fn pass_on(&self, stream: TcpStream, request: &Request<()>, agreed: Agreed, early: &[u8]) {
+    fn pass_on(&self, socket: Accepted, request: &Request<()>, agreed: Agreed, early: &[u8]) {
         let Agreed { accept, deflate, params, mut permit } = agreed;
         permit.access = self.http.access.as_ref().map(|log| {
             let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
             Seen::begin(log.clone(), address, request, true).into_web_socket(params.as_ref().ok())
         });
-        tune_for_gateway(&stream);
         // An error means that the socket is gone.
-        let Ok(stream) = stream.into_std() else { return };
+        let Ok(stream) = socket.unregistered() else { return };
+        tune_for_gateway(&stream);
         let answer = Some(switching_protocols(&accept, deflate));
         let early = early.to_vec();
         self.http.next_mailbox().send(PartitionCommand::Accepted { stream, tls: None, answer, early, params, permit });
@@ -746,6 +797,28 @@ mod tests {
             clock: SystemClock::default(),
             access: None,
         })
+    }
+
+    #[tokio::test]
+    async fn a_request_is_answered_whether_it_came_before_or_after_the_first_read() {
+        let http = server(Router::new().route("/", get(async || "here")));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            clients.push(TcpStream::connect(addr).await.unwrap());
+        }
+        let request = b"GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        clients[0].write_all(request).await.unwrap();
+        let accepting = tokio::spawn(accept(http.clone(), listener));
+        wait_for("the first answer", || http.counters.answers[0].load(Ordering::Relaxed) == 1).await;
+        clients[1].write_all(request).await.unwrap();
+        for mut client in clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("here"), "{answer}");
+        }
+        accepting.abort();
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ use socket2::SockRef;
 use std::{
     future::Future as _,
     io::{self, ErrorKind, IoSlice},
+    os::fd::AsFd,
     pin::Pin,
     sync::{
         Arc,
@@ -74,7 +75,7 @@ impl Progress {
 }
 
 /// Bounds the bytes that the kernel has of a gateway socket.
-pub fn tune_for_gateway(stream: &TcpStream) {
+pub fn tune_for_gateway(stream: &impl AsFd) {
     // An error means that the socket is gone, or the system does not have the option.
     let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }

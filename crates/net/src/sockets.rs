@@ -138,11 +138,11 @@ impl Sockets {
         }
     }
 
-    /// Adds a socket and queues it for reading.
+    /// Adds a socket. The poll reports bytes that have arrived; TLS may hold some that the poll does not see.
     pub fn insert(&mut self, key: SlotKey, socket: MovedSocket) -> io::Result<()> {
         let MovedSocket { mut stream, answer, tls, permit } = socket;
         self.registry.register(&mut stream, Token(key.slot as usize), Interest::READABLE | Interest::WRITABLE)?;
-        let slot = key.slot as usize;
+        let (slot, has_tls) = (key.slot as usize, tls.is_some());
         if self.sockets.len() <= slot {
             self.sockets.resize_with(slot + 1, || None);
         }
@@ -157,7 +157,9 @@ impl Sockets {
             is_queued: false,
             waits_in: None,
         });
-        self.queue(key);
+        if has_tls {
+            self.queue(key);
+        }
         Ok(())
     }
 
