@@ -181,7 +181,7 @@ impl Swarm {
     }
 }
 
-/// Connects one client per line of `tokens`, then counts.
+/// Serves the bench: connects clients, one for a line of `tokens`, and counts what they receive.
 pub fn run(port: u16, tokens: &Path, mode: Mode) -> Result<()> {
     let tokens = std::fs::read_to_string(tokens).context("reading the tokens")?;
     let mut swarm = Swarm {
@@ -196,15 +196,20 @@ pub fn run(port: u16, tokens: &Path, mode: Mode) -> Result<()> {
         mode,
         inflater: MessageInflater::new()?,
     };
-    for token in tokens.lines() {
-        swarm.connect(port, token)?;
-        let connected = swarm.clients.len();
-        swarm.run_until(|swarm| connected - swarm.started_count < CONNECTING_MAX)?;
-    }
-    let all = swarm.clients.len();
-    swarm.run_until(|swarm| swarm.started_count == all)?;
-    say(&json!({"connected": all}));
+    let tokens: Vec<&str> = tokens.lines().collect();
+    say(&json!({"clients": tokens.len()}));
     serve(|command, args| match (command, args) {
+        // Up to `all` clients, with those that are connected.
+        ("connect", [all]) => {
+            let all = all.parse::<usize>()?.min(tokens.len());
+            for token in &tokens[swarm.clients.len().min(all)..all] {
+                swarm.connect(port, token)?;
+                let connected = swarm.clients.len();
+                swarm.run_until(|swarm| connected - swarm.started_count < CONNECTING_MAX)?;
+            }
+            swarm.run_until(|swarm| swarm.started_count == swarm.clients.len())?;
+            Ok(json!({"connected": swarm.clients.len()}))
+        }
         ("reset", []) => {
             (swarm.messages, swarm.bytes) = (0, 0);
             Ok(json!({}))

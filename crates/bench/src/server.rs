@@ -24,7 +24,7 @@ use guildhall_node::{Node, NodeConfig};
 use guildhall_partition::{Bill, PartitionConfig, TapSwitch};
 use guildhall_settings::defaults;
 use guildhall_stdx::{Timestamp, heap::MemoryUse};
-use guildhall_store::{SqliteOptions, SqliteStore, Store};
+use guildhall_store::{SIGN_INS_MAX, SqliteOptions, SqliteStore, Store, TokenHash};
 use guildhall_telemetry::spare::SpareThread;
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 use serde_json::json;
@@ -43,6 +43,8 @@ const CHANNEL: ChannelId = ChannelId::new(1_100_000_000_000_000_010);
 const OTHER: GuildId = GuildId::new(1_100_000_000_000_000_002);
 const OTHER_CHANNEL: ChannelId = ChannelId::new(1_100_000_000_000_000_011);
 const FIRST_USER: u64 = 1_100_000_000_001_000_000;
+/// Reads of all accounts before the first session, on each of the store's connections: a read may be on any of them.
+const WARM_PASSES: usize = 4;
 /// Writes per batch while the guild is filled.
 const BATCH: usize = 1000;
 const TOKEN_TTL_S: u64 = 86_400;
@@ -104,6 +106,28 @@ async fn fill(store: &dyn Store, accounts: Accounts) -> Result<()> {
                 [Write::PutUser(user.clone()), Write::PutMember(guild_id, Arc::new(Member::new(user, joined_at)))]
             };
             store.commit(chunk.iter().flat_map(put).collect()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the tokens of all accounts on all connections of the store, whose caches of pages would otherwise grow while
+/// sessions are counted.
+async fn warm(store: &Arc<dyn Store>, tokens: &[String]) -> Result<()> {
+    let hashes: Arc<[TokenHash]> = tokens.iter().map(|token| TokenHash::of(token)).collect();
+    let read = |_| {
+        let (store, hashes) = (store.clone(), hashes.clone());
+        tokio::spawn(async move {
+            for chunk in hashes.chunks(SIGN_INS_MAX) {
+                store.sign_ins(chunk).await?;
+            }
+            anyhow::Ok(())
+        })
+    };
+    for _ in 0..WARM_PASSES {
+        let reads: Vec<_> = (0..SqliteOptions::default().read_connections).map(read).collect();
+        for read in reads {
+            read.await.context("a read panicked")??;
         }
     }
     Ok(())
@@ -181,11 +205,16 @@ pub fn run(accounts: Accounts, dir: &Path, io_uring: IoUring, mode: Mode) -> Res
     };
     let server = Server::prepare(config, clock)?;
     let node_config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![9; 32], worker_mailbox_max: 65_536 };
-    let node =
-        Node::start(node_config, store, Arc::new(NodeClock(clock)), Arc::new(PartitionSink(server.partitions())));
+    let node = Node::start(
+        node_config,
+        store.clone(),
+        Arc::new(NodeClock(clock)),
+        Arc::new(PartitionSink(server.partitions())),
+    );
     let mint = |index| runtime.block_on(accounts.mint(&node, index));
     let tokens: Vec<String> = accounts.all().map(mint).collect::<Result<_>>()?;
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
+    runtime.block_on(warm(&store, &tokens))?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
     let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_backend::SessionEvents::new(1)), None, None);
     let partitions = server.partitions();

@@ -13,7 +13,7 @@ pub use clients::{SENT_AT, run as run_clients};
 pub use upgrades::run as run_floor;
 
 use crate::{
-    median,
+    WARM_SHARE, median,
     role::{Role, number},
 };
 use anyhow::{Context as _, Result, ensure};
@@ -27,8 +27,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Share of the clients that connects before memory is measured: the guild and the tables exist then.
-const WARM_SHARE: usize = 10;
 /// How long the server may take to give memory back before its size is read.
 const SETTLE: Duration = Duration::from_millis(2_000);
 /// How long readers are measured before the storm.
