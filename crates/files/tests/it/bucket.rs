@@ -54,8 +54,11 @@ async fn b1_an_outage_is_reported_in_time_and_ends() {
     // The bucket does not exist yet.
     let error = bucket.check().await.unwrap_err();
     assert!(text(&error).contains("NoSuchBucket"), "{error:?}");
-    let error = bucket.open("5/10").await.err();
-    assert!(matches!(error, Some(StorageError::Unavailable(_))), "{error:?}");
+    // The second key has the number of the status of an unsatisfiable range.
+    for key in ["5/10", "5/416"] {
+        let error = bucket.open(key).await.err();
+        assert!(matches!(error, Some(StorageError::Unavailable(_))), "{key}: {error:?}");
+    }
     server.create("files");
     assert!(matches!(bucket.open("5/10").await, Err(StorageError::NotFound)));
     assert!(bucket.put("5/10", Bytes::from_static(b"x")).await.unwrap());
