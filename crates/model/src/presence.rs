@@ -47,6 +47,18 @@ impl Platform {
             _ => Self::Web,
         }
     }
+
+    /// Name in reports, as in `client_status`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Desktop => "desktop",
+            Self::Mobile => "mobile",
+            Self::Web => "web",
+            Self::Embedded => "embedded",
+            Self::Vr => "vr",
+        }
+    }
 }
 
 /// Status per platform; `Offline` means that the platform is not listed.

@@ -14,7 +14,7 @@ use crate::{
     copies::{CopyLimits, CopyQueue, SessionCopies},
     sent::{ConnSent, OTHER, SentTable},
     stream_account::Writer,
-    tap::TapMessage,
+    tap_message::TapMessage,
 };
 use guildhall_accounting::report::{self, BilledType, BilledWays};
 use guildhall_codec::{CodecError, ContextPool, StreamCompressor};

@@ -13,9 +13,9 @@
 //! Not here    how much memory contexts may hold: `guildhall-memory-budget` and `ContextPool`. The streams:
 //!             `stream_codec`.     Spec  docs/adr/0040.
 
-use crate::core::Core;
+use crate::stream_account::TIMED_ONE_IN;
 use guildhall_codec::StreamCompressor;
-use guildhall_stdx::{Instant, Now};
+use guildhall_stdx::Instant;
 
 /// Recipients of one event, in a partition, above which all of them move at once: their contexts would take some 10 ms.
 const CROWD: u32 = 256;
@@ -27,10 +27,8 @@ const AVERAGED_EVENTS: u32 = 16;
 const MOVES_PER_SECOND_MAX: u32 = 1_000;
 const RELEASED_PER_FLUSH: usize = 16;
 const RELEASED_LATER_MAX: usize = 4_096;
-const VISITED_PER_SECOND: u32 = 8_192;
+pub(crate) const VISITED_PER_SECOND: u32 = 8_192;
 const SECOND_MS: u64 = 1_000;
-/// One compression in this many is timed (`sent`).
-const TIMED_ONE_IN: u64 = crate::sent::TIMED_ONE_IN;
 
 /// Why a stream is written by shared-match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +180,25 @@ impl ContextBudget {
         }
     }
 
-    fn release_some(&mut self) {
+    /// Whether a further stream may move now.
+    pub fn may_move(&self) -> bool {
+        self.moves_left > 0
+    }
+
+    /// A stream has moved for lack of memory.
+    pub fn moved(&mut self) {
+        self.moves_left = self.moves_left.saturating_sub(1);
+    }
+
+    /// The slot that is visited next, of `places`.
+    pub fn next_slot(&mut self, places: u32) -> u32 {
+        let slot = self.next_slot % places;
+        self.next_slot = slot + 1;
+        slot
+    }
+
+    /// Called at the end of each flush.
+    pub fn release_some(&mut self) {
         let kept = self.released_later.len().saturating_sub(RELEASED_PER_FLUSH);
         self.released_later.truncate(kept);
         if kept == 0 {
@@ -208,39 +224,6 @@ impl ContextBudget {
             self.audience_max = (self.audience_max * 2).clamp(1, AUDIENCE_MAX);
         }
         true
-    }
-}
-
-impl Core {
-    /// Called at the end of each flush.
-    pub fn keep_context_budget(&mut self, now: Now) {
-        self.matchers.context_budget.release_some();
-        if !self.matchers.context_budget.adjust(now.instant) {
-            return;
-        }
-        let excess = self.config.contexts.excess_bytes() / u64::from(self.config.partitions_count.max(1));
-        if excess > 0 {
-            self.relieve_memory(excess);
-        }
-    }
-
-    /// ContextBudget streams until their contexts have held `excess` bytes, in the order of their slots.
-    fn relieve_memory(&mut self, excess: u64) {
-        let places = self.conns.places();
-        let mut freed = 0;
-        for _ in 0..VISITED_PER_SECOND.min(places) {
-            if freed >= excess || self.matchers.context_budget.moves_left == 0 {
-                break;
-            }
-            let slot = self.matchers.context_budget.next_slot % places;
-            self.matchers.context_budget.next_slot = slot + 1;
-            let Some(conn) = self.conns.key_at(slot).and_then(|key| self.conns.get_mut(key)) else { continue };
-            if let Some(compressor) = conn.codec.compressor_mut() {
-                let bytes = self.matchers.move_for_memory(compressor) as u64;
-                freed += bytes;
-                self.matchers.context_budget.moves_left -= u32::from(bytes > 0);
-            }
-        }
     }
 }
 

@@ -6,9 +6,9 @@
 //!             too slow for all sessions has the oldest in full. C3 after that, further sessions are admitted one at a
 //!             time, when the reader has caught up; the pauses between them double. (tests `c*_*`)
 //! Limits      `bytes_max` of copies that wait, `sessions_max` sessions at once.
-//! Not here    the choice of sessions, and what a copy contains: `tap`.
+//! Not here    the choice of sessions: `tap`. A copy: `tap_message`.
 
-use crate::tap::TapMessage;
+use crate::tap_message::TapMessage;
 use std::{
     collections::VecDeque,
     mem,

@@ -15,6 +15,7 @@ use crate::{
     moves::Moves,
     recent_dispatches::RecentDispatches,
     recent_news::RecentNews,
+    refused::{IdentifyFault, IdentifyRefused, REASON_BYTES_MAX, ResumeFault, ResumeRefused},
     render_budget::RenderBudget,
     sent::{Sampler, SentTable},
     session_table::SessionTable,
@@ -317,6 +318,38 @@ impl Core {
         let encoding = conn.codec.encoding();
         let payload = self.fixed(encoding).invalid_session.clone();
         self.control(turn, key, Control::Payload(payload));
+    }
+
+    /// Answers an IDENTIFY with the close code of its fault, or with op 9.
+    pub fn refuse_identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: IdentifyRefused) {
+        match refused.fault.close_code() {
+            None => self.refuse_session(turn, key),
+            Some(code) => {
+                let reason = match &refused.detail {
+                    Some(detail) => format!("{}: {detail}", code.reason()),
+                    // Only the log has the reason of a refused token.
+                    None if refused.fault == IdentifyFault::Token => code.reason().to_owned(),
+                    None => format!("{}: {}", code.reason(), refused.fault),
+                };
+                let reason = if reason.len() <= REASON_BYTES_MAX { &reason } else { code.reason() };
+                self.close_because(turn, key, code, reason);
+            }
+        }
+        self.outputs.push_back(Output::IdentifyRefused(refused));
+    }
+
+    /// Answers a RESUME with op 9, because several libraries resume for ever after a close code. A refused token closes
+    /// the connection with 4004.
+    pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: ResumeRefused) {
+        match refused.fault {
+            ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),
+            ResumeFault::Unavailable => self.refuse_session(turn, key),
+            _ => {
+                self.counters.resumes_refused_total += 1;
+                self.refuse_session(turn, key);
+            }
+        }
+        self.outputs.push_back(Output::ResumeRefused(refused));
     }
 
     /// The dispatch of an event that is about to be delivered, for recipients with this visibility.

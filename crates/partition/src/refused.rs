@@ -1,24 +1,19 @@
 //! Refusals: reasons why an IDENTIFY started no session, or a RESUME continued none.
 //!
-//! Owns        `IdentifyFault` and `ResumeFault`, the closed sets of reasons, each with its close code or op 9;
-//!             `Core::refuse_identify`, `Core::refuse_resume`.
+//! Owns        `IdentifyFault` and `ResumeFault`, the closed sets of reasons, each with its close code or op 9.
+//!             `Core::refuse_identify` and `Core::refuse_resume` answer clients.
 //! Invariants  every IDENTIFY that starts no session while its client is connected leads to one
 //!             `Output::IdentifyRefused`, every such RESUME to one `Output::ResumeRefused`. A close reason fits a close
 //!             frame (123 bytes). (tests `close_reasons_*` in `tests/it/closing.rs`,
 //!             `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
 //! Not here    counting and logging: the driver.
 
-use crate::{
-    core::Core,
-    transport::{Output, Transport},
-    turn::Turn,
-};
 use guildhall_model::{CloseCode, UserId, to_gateway::IdentifyError};
-use guildhall_stdx::{SlotKey, faults};
+use guildhall_stdx::faults;
 use std::borrow::Cow;
 
 /// Bytes of a close frame's reason (RFC 6455 §5.5).
-const REASON_BYTES_MAX: usize = 123;
+pub(crate) const REASON_BYTES_MAX: usize = 123;
 
 faults! {
     /// Reason why an IDENTIFY started no session. The texts name the correction.
@@ -118,40 +113,6 @@ pub struct IdentifyRefused {
 impl From<IdentifyFault> for IdentifyRefused {
     fn from(fault: IdentifyFault) -> Self {
         Self { fault, user_id: None, detail: None }
-    }
-}
-
-impl Core {
-    /// Answers an IDENTIFY with the close code of its fault, or with op 9.
-    pub fn refuse_identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: IdentifyRefused) {
-        match refused.fault.close_code() {
-            None => self.refuse_session(turn, key),
-            Some(code) => {
-                let reason = match &refused.detail {
-                    Some(detail) => format!("{}: {detail}", code.reason()),
-                    // Only the log has the reason of a refused token.
-                    None if refused.fault == IdentifyFault::Token => code.reason().to_owned(),
-                    None => format!("{}: {}", code.reason(), refused.fault),
-                };
-                let reason = if reason.len() <= REASON_BYTES_MAX { &reason } else { code.reason() };
-                self.close_because(turn, key, code, reason);
-            }
-        }
-        self.outputs.push_back(Output::IdentifyRefused(refused));
-    }
-
-    /// Answers a RESUME with op 9, because several libraries resume for ever after a close code. A refused token closes
-    /// the connection with 4004.
-    pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: ResumeRefused) {
-        match refused.fault {
-            ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),
-            ResumeFault::Unavailable => self.refuse_session(turn, key),
-            _ => {
-                self.counters.resumes_refused_total += 1;
-                self.refuse_session(turn, key);
-            }
-        }
-        self.outputs.push_back(Output::ResumeRefused(refused));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     copies::SessionCopies,
     counters::Counters,
     deflate::Form,
-    stream_account::Writer,
+    stream_account::{TIMED_ONE_IN, Writer},
     tap::{ConnTaps, SentAs, TapSwitch},
     transport::Transport,
     trial::Trial,
@@ -30,8 +30,6 @@ pub(crate) const OTHER: &str = "other";
 const TYPES: usize = EventName::ALL.len() + 1;
 const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
 const ENCODINGS: [&str; 2] = [Encoding::Json.name(), Encoding::Etf.name()];
-/// Compressions per one that is timed.
-pub const TIMED_ONE_IN: u64 = 64;
 const WAYS: usize = CODECS.len() * ENCODINGS.len();
 
 /// Codec and encoding of what a connection is sent.

@@ -8,7 +8,7 @@
 use crate::{conn::Conn, partition::Partition, sessions::SessionPage};
 use guildhall_accounting::report::BilledWays;
 use guildhall_guild_protocol::SessionView;
-use guildhall_model::{GuildId, Platform, UserId};
+use guildhall_model::{GuildId, UserId};
 use guildhall_session::{Membership, Session};
 use guildhall_stdx::{Now, SlotKey};
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ impl Partition {
                     *census.stream_bytes.entry(stream.writer().name()).or_default() += stream.memory_bytes() as u64;
                 }
             }
-            *census.by_platform.entry(platform_name(session.platform())).or_default() += 1;
+            *census.by_platform.entry(session.platform().name()).or_default() += 1;
             let step = session.guilds.len().div_ceil(CENSUS_GUILDS_MAX).max(1);
             for entry in session.guilds.iter().step_by(step) {
                 let mode =
@@ -221,18 +221,6 @@ impl Census {
         counts.into_iter().flat_map(BTreeMap::values_mut).for_each(scaled);
         scaled(&mut self.active);
         scaled(&mut self.passive);
-    }
-}
-
-/// Name of a platform in reports.
-#[must_use]
-pub const fn platform_name(platform: Platform) -> &'static str {
-    match platform {
-        Platform::Desktop => "desktop",
-        Platform::Mobile => "mobile",
-        Platform::Web => "web",
-        Platform::Embedded => "embedded",
-        Platform::Vr => "vr",
     }
 }
 

@@ -13,7 +13,6 @@ use crate::{
     core::Core,
     partition::Partition,
     recent_news::{News, mark_of},
-    session_reports::platform_name,
     transport::{Output, Transport},
     turn::Turn,
 };
@@ -107,7 +106,7 @@ impl Partition {
             buffered_bytes: session.replay.bytes(),
             backlog_events: conn
                 .map_or(0, |conn| (session.replay.last_seq() + 1).saturating_sub(conn.cursor.next_seq())),
-            platform: platform_name(session.platform()),
+            platform: session.platform().name(),
             is_connected: conn.is_some(),
             resumable_ms: if conn.is_none() { Some(left_ms()) } else { None },
         })

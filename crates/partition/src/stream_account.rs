@@ -6,6 +6,9 @@
 
 use guildhall_stdx::Instant;
 
+/// Compressions per one that is timed.
+pub const TIMED_ONE_IN: u64 = 64;
+
 /// What writes a compressed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {

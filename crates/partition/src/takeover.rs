@@ -23,7 +23,7 @@ use crate::{
     turn::Turn,
     writer::control_frame,
 };
-use guildhall_codec::{DictionaryId, Encoding, InflateHistory, StreamCompressor};
+use guildhall_codec::{DictionaryId, Encoding, StreamCompressor};
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use guildhall_ws_proto::DeflateParams;
@@ -303,9 +303,4 @@ impl Core {
         }
         Some(())
     }
-}
-
-/// History of the messages of a client, if there is one.
-pub(crate) fn history_of(bytes: &[u8]) -> Option<Box<InflateHistory>> {
-    (!bytes.is_empty()).then(|| Box::new(InflateHistory::restore(bytes.to_vec())))
 }

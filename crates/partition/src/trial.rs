@@ -7,21 +7,15 @@
 //!             the stream has declared. X3 which arm a connection gets depends on its account and session alone, never
 //!             on content. X4 a connection is sampled once. (tests `x*_*` in tests/it/trial.rs)
 //! Limits      `SAMPLES_MAX` samples wait; further ones are dropped and counted. A connection is in one trial.
-//! Not here    who gets which arm: `experiments`. What becomes of the samples: `guildhall-lab`.     Spec  docs/lab.md
-//!             "Experiments", ADR 42.
+//! Not here    which connections take part: `trial_choice`. Who gets which arm: `experiments`. What becomes of the
+//!             samples: `guildhall-lab`.     Spec  docs/lab.md "Experiments", ADR 42.
 
 use crate::{
-    core::Core,
     dictionary_trial::{ListRequests, TriedDictionaries},
     experiments::{Experiments, Subject},
-    partition::Partition,
-    session_reports::platform_name,
-    transport::Transport,
-    turn::Turn,
 };
-use guildhall_codec::{ContextPool, DictionaryId};
-use guildhall_model::AccountKind;
-use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_codec::ContextPool;
+use guildhall_stdx::Instant;
 use std::{
     collections::VecDeque,
     sync::{
@@ -90,6 +84,10 @@ impl ExperimentTable {
 
     pub(crate) fn samples(&self) -> &SampleQueue {
         &self.samples
+    }
+
+    pub(crate) fn requests(&self) -> &ListRequests {
+        &self.requests
     }
 
     /// The running experiments.
@@ -199,7 +197,41 @@ pub struct Trial {
     has_failed: bool,
 }
 
+/// Beginning of a trial.
+pub(crate) struct TrialBegin {
+    pub experiment: u64,
+    pub arm: u8,
+    pub account_id: u64,
+    /// The connection begins with a RESUME.
+    pub is_resume: bool,
+    /// First dispatch of the connection.
+    pub first_seq: u64,
+    /// Bytes of its frames so far.
+    pub wire_bytes: u64,
+}
+
 impl Trial {
+    /// A connection takes part from now on.
+    pub(crate) fn begin(samples: SampleQueue, begin: TrialBegin) -> Self {
+        let TrialBegin { experiment, arm, account_id, is_resume, first_seq, wire_bytes } = begin;
+        let trial = Self {
+            samples,
+            experiment,
+            arm,
+            first_seq,
+            wire_bytes_before: wire_bytes,
+            waited_ms: 0,
+            awaited: None,
+            delivered: 0,
+            delivered_ns: 0,
+            sent: (0, 0, 0, 0),
+            is_sampled: false,
+            has_failed: false,
+        };
+        trial.push(SampleOf::Began { account_id, is_resume });
+        trial
+    }
+
     fn push(&self, of: SampleOf) {
         self.samples.push(Sample { experiment: self.experiment, arm: self.arm, of });
     }
@@ -261,7 +293,8 @@ impl Trial {
         matches!(code, Some(1002 | 1003 | 1007 | 4002))
     }
 
-    fn is_to_reconnect(&self, experiment: u64) -> bool {
+    /// Whether the connection is in an arm of the experiment other than its control.
+    pub(crate) fn is_treated_in(&self, experiment: u64) -> bool {
         self.experiment == experiment && self.arm > 0
     }
 }
@@ -274,83 +307,5 @@ impl Drop for Trial {
         if self.has_failed || !self.is_sampled {
             self.push(SampleOf::Ended { has_failed: self.has_failed });
         }
-    }
-}
-
-impl Core {
-    /// A connection begins to serve a session: it takes part in the first experiment with dictionaries that has it, or
-    /// in the first that has the session, if all its arms can write the stream. Called before the first dispatch.
-    pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, first_seq: u64, is_resume: bool) {
-        let Some(table) = self.experiments.clone() else { return };
-        let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };
-        let Some(compressor) = conn.codec.compressor() else { return };
-        let guild_ids: Vec<u64> = session.guilds.iter().map(|guild| guild.guild_id.get()).collect();
-        let subject = Subject {
-            account_id: session.user.id.get(),
-            platform: platform_name(session.platform()),
-            is_bot: session.kind() == AccountKind::Bot,
-            guild_ids: &guild_ids,
-        };
-        let fits = |of: &RunningExperiment| {
-            of.dictionaries.is_none() && of.arms.iter().all(|arm| self.matchers.can_write(compressor, arm))
-        };
-        let by_dictionary = table.requests.begin(&table, &subject, (conn.codec.encoding(), conn.codec.dictionary()));
-        let by_stream = || table.assign(&subject).find(|(at, _)| table.running.get(*at).is_some_and(fits));
-        let Some((at, arm)) = by_dictionary.or_else(by_stream) else { return };
-        let Some(RunningExperiment { id, arms, .. }) = table.running.get(at) else { return };
-        if let (Some(stream), Some(compressor)) = (arms.get(arm), conn.codec.compressor_mut()) {
-            self.matchers.take_arm(compressor, stream);
-        }
-        conn.codec.stream_changed();
-        let trial = Trial {
-            samples: table.samples.clone(),
-            experiment: *id,
-            arm: arm as u8,
-            first_seq,
-            wire_bytes_before: conn.sent.wire_bytes(),
-            waited_ms: 0,
-            awaited: None,
-            delivered: 0,
-            delivered_ns: 0,
-            sent: (0, 0, 0, 0),
-            is_sampled: false,
-            has_failed: false,
-        };
-        trial.push(SampleOf::Began { account_id: subject.account_id, is_resume });
-        conn.sent.set_trial(trial);
-    }
-}
-
-impl Core {
-    /// A client closed a connection that serves no session, for data that it could not read.
-    pub(crate) fn count_unreadable(&self, dictionary: DictionaryId) {
-        if let Some(table) = &self.experiments {
-            table.requests.unreadable(table, dictionary);
-        }
-    }
-}
-
-impl Partition {
-    /// Replaces the running experiments. Connections keep the arm that they have.
-    pub fn take_experiments(&mut self, table: Arc<ExperimentTable>) {
-        self.core.experiments = Some(table).filter(|table| !table.running.is_empty());
-    }
-
-    /// Sends op 7 to `count` clients in an arm of the experiment other than its control, once to each. Returns the
-    /// number of clients.
-    pub fn reconnect_trials(
-        &mut self,
-        now: Now,
-        experiment: u64,
-        count: usize,
-        transport: &mut impl Transport,
-    ) -> usize {
-        self.turn(now, transport, |partition, turn| partition.reconnect_arms(turn, experiment, count))
-    }
-
-    fn reconnect_arms(&mut self, turn: &mut Turn<'_, impl Transport>, experiment: u64, count: usize) -> usize {
-        self.reconnect_chosen(turn, count, |conn| {
-            conn.sent.trial().is_some_and(|trial| trial.is_to_reconnect(experiment))
-        })
     }
 }

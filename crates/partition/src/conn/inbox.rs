@@ -3,7 +3,6 @@
 //! Limits      `PENDING_INPUT_BYTES_MAX` bytes while the token is checked; message sizes and the rate are the
 //!             partition's.
 
-use crate::takeover::history_of;
 use guildhall_codec::InflateHistory;
 use guildhall_session::RateWindow;
 use guildhall_stdx::{Instant, heap};
@@ -44,7 +43,7 @@ impl Inbox {
 
     /// Messages to which the next one may refer, of a connection that another process has served.
     pub fn restore(&mut self, history: &[u8]) {
-        self.history = history_of(history);
+        self.history = (!history.is_empty()).then(|| Box::new(InflateHistory::restore(history.to_vec())));
     }
 
     /// The incomplete message, as the client sent it.
