@@ -286,8 +286,24 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub fn begin(log: Arc<AccessLog>, address: IpAddr, request: &hyper::Request<impl Sized>, is_upgrade: bool) -> Self {
-        let known = if is_upgrade { None } else { route_of(request.uri().path()) };
+    /// A request for an answer of HTTP.
+    pub fn begin(log: Arc<AccessLog>, address: IpAddr, request: &hyper::Request<impl Sized>) -> Self {
+        let route = route_of(request.uri().path()).map(Cow::Borrowed);
+        Self::new(log, address, request, "rest", route)
+    }
+
+    /// A request for a WebSocket.
+    pub fn begin_upgrade(log: Arc<AccessLog>, address: IpAddr, request: &hyper::Request<impl Sized>) -> Self {
+        Self::new(log, address, request, "websocket", None)
+    }
+
+    fn new(
+        log: Arc<AccessLog>,
+        address: IpAddr,
+        request: &hyper::Request<impl Sized>,
+        kind: &'static str,
+        route: Option<Cow<'static, str>>,
+    ) -> Self {
         Self {
             log,
             started: Instant::now(),
@@ -295,10 +311,10 @@ impl Request {
             // A client may send any token of RFC 9110 as its method.
             method: request.method().as_str().chars().take(16).collect(),
             agent: agent_of(request.headers()),
-            note: AccessNote { route: known.map(Cow::Borrowed), ..AccessNote::default() },
+            note: AccessNote { route, ..AccessNote::default() },
             status: None,
             bytes: None,
-            kind: if is_upgrade { "websocket" } else { "rest" },
+            kind,
         }
     }
 
@@ -439,7 +455,7 @@ mod tests {
     }
 
     fn begin(log: &Arc<AccessLog>, uri: &str) -> Request {
-        Request::begin(log.clone(), IpAddr::from([192, 0, 2, 1]), &request(uri), false)
+        Request::begin(log.clone(), IpAddr::from([192, 0, 2, 1]), &request(uri))
     }
 
     #[test]

@@ -457,7 +457,8 @@ impl Visit {
         let wants_upgrade = wants_upgrade(request.headers());
         let mut seen = self.http.access.as_ref().map(|log| {
             let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
-            Seen::begin(log.clone(), address, &request, wants_upgrade)
+            let begin = if wants_upgrade { Seen::begin_upgrade } else { Seen::begin };
+            begin(log.clone(), address, &request)
         });
         let mut response = self.answer(request, &mut seen).await;
         if let Some(seen) = seen {
@@ -624,7 +625,7 @@ impl Visit {
         let Agreed { accept, deflate, params, mut permit } = agreed;
         permit.access = self.http.access.as_ref().map(|log| {
             let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
-            Seen::begin(log.clone(), address, request, true).into_web_socket(params.as_ref().ok())
+            Seen::begin_upgrade(log.clone(), address, request).into_web_socket(params.as_ref().ok())
         });
         // An error means that the socket is gone.
         let Ok(stream) = socket.unregistered() else { return };

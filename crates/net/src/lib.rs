@@ -34,7 +34,7 @@ pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer, SessionAnswer};
 pub use clock::SystemClock;
 pub use drain::{Accepted, DrainPlan, DrainReport};
 pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
-pub use guildhall_partition::{HandOver, RecentLoss, ResumeFault, SessionClaim, TransferEnd};
+pub use guildhall_partition::{HandOver, Pause, RecentLoss, ResumeFault, SessionClaim, TransferEnd};
 pub use mailbox::{PassedConn, PassedOn, PassedState};
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,

@@ -20,7 +20,7 @@ use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, ConnSnapshot, ExperimentTable, Fetched, HandOver, Leaving, MovingConn, OwnData,
-    Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim, TransferEnd,
+    Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SessionClaim, TransferEnd,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ pub enum PartitionCommand {
     /// Exports all sessions that can be resumed. The guilds of this node have ended.
     HandOver { bytes_max: usize, loss: RecentLoss, answer: Sender<HandOver> },
     /// Restores sessions of the previous process, and answers with their number.
-    TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, is_quiet: bool, taken: Sender<usize> },
+    TakeOver { over: Arc<HandOver>, users: Arc<BTreeMap<UserId, Arc<User>>>, pause: Pause, taken: Sender<usize> },
     /// Sends an outage to sessions that still wait for a guild after a restart.
     FailPendingRestores,
     /// The reply follows when guilds have all messages to them, or their mailboxes are full.

@@ -320,8 +320,8 @@ impl PartitionLoop {
             PartitionCommand::HandOver { bytes_max, loss, answer } => {
                 reply(&answer, self.hand_over(now, bytes_max, loss));
             }
-            PartitionCommand::TakeOver { over, users, is_quiet, taken } => {
-                reply(&taken, partition.take_over(now, &over, &users, is_quiet, sockets));
+            PartitionCommand::TakeOver { over, users, pause, taken } => {
+                reply(&taken, partition.take_over(now, &over, &users, pause, sockets));
             }
             PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
             PartitionCommand::HandOut { done } => {

@@ -24,7 +24,7 @@ use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToR
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
     AuthPurpose, Checked, ConnSnapshot, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving,
-    Partition, PartitionConfig, RecentLoss, ResumeFault, SentTable, SessionClaim, TransferEnd,
+    Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SentTable, SessionClaim, TransferEnd,
 };
 use guildhall_session::session_home;
 use guildhall_stdx::{LogGate, Now};
@@ -367,16 +367,16 @@ impl Partitions {
         answers.iter().collect()
     }
 
-    /// Passes the sessions of the previous process to their partitions. `is_quiet`: their connections go on. Returns
-    /// the number of restored sessions. Waits.
+    /// Passes the sessions of the previous process to their partitions. Their connections go on after an unnoticed
+    /// pause. Returns the number of restored sessions. Waits.
     #[must_use]
-    pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>, is_quiet: bool) -> usize {
+    pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>, pause: Pause) -> usize {
         let (taken, counts) = mpsc::channel();
         for over in over.into_iter().map(Arc::new) {
             // In a cluster the process before may have had another number, or sessions that came from other nodes.
             for mailbox in self.homes_of(&over) {
                 let (over, users, taken) = (over.clone(), users.clone(), taken.clone());
-                mailbox.send(PartitionCommand::TakeOver { over, users, is_quiet, taken });
+                mailbox.send(PartitionCommand::TakeOver { over, users, pause, taken });
             }
         }
         drop(taken);
@@ -503,9 +503,14 @@ impl Partitions {
         homes.into_iter().filter_map(|index| self.mailboxes.get(index))
     }
 
-    /// Stops reading from clients, or goes on.
-    pub fn freeze(&self, is_frozen: bool) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Freeze(is_frozen)));
+    /// Stops reading from clients.
+    pub fn freeze(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Freeze(true)));
+    }
+
+    /// Reads from clients again.
+    pub fn thaw(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Freeze(false)));
     }
 
     /// Waits until no client of a frozen node waits for an answer, for at most `patience`.

@@ -271,6 +271,6 @@ impl Node {
         let (answer, receiver) = oneshot::channel();
         let guild_id = new.id.cast();
         let made = self.request(guild_id, Input::Create(CreateRequest::Direct(new), answer), receiver).await;
-        self.explain(true, made).map(drop)
+        self.explain_write(made).map(drop)
     }
 }

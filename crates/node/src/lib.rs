@@ -382,10 +382,17 @@ impl Node {
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
-    /// The reason of a refusal, if the node knows it.
-    fn explain<T>(&self, may_write: bool, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+    /// The reason why a write was refused, if the node knows it.
+    fn explain_write<T>(&self, answer: Result<T, Refusal>) -> Result<T, Refusal> {
         match (answer, self.writes_stopped()) {
-            (Err(Refusal::Unavailable), Some(WritesStopped::Full)) if may_write => Err(Refusal::DiskFull),
+            (Err(Refusal::Unavailable), Some(WritesStopped::Full)) => Err(Refusal::DiskFull),
+            (answer, _) => self.explain_read(answer),
+        }
+    }
+
+    /// The reason why a read was refused, if the node knows it.
+    fn explain_read<T>(&self, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        match (answer, self.writes_stopped()) {
             // Guilds that are not in memory cannot be read either.
             (Err(Refusal::Unavailable), Some(WritesStopped::Unreachable)) => Err(Refusal::DatabaseAway),
             (answer, _) => answer,
@@ -410,7 +417,7 @@ impl Node {
         let (trace, may_write) = (CommandTrace::of_request(), command.may_write());
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });
         let answer = self.request(guild_id, input, receiver).await;
-        self.explain(may_write, answer)
+        if may_write { self.explain_write(answer) } else { self.explain_read(answer) }
     }
 
     /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that
@@ -440,7 +447,7 @@ impl Node {
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
         let created = self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver);
-        self.explain(true, created.await)?;
+        self.explain_write(created.await)?;
         Ok(guild_id)
     }
 

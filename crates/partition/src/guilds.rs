@@ -8,6 +8,7 @@
 use crate::{
     core::Core,
     partition::Partition,
+    pause::Pause,
     relay_table::GuildRelays,
     session_recipients::{NewestPresences, RelayTally, SessionRecipients},
     timers::TimerKey,
@@ -120,14 +121,14 @@ impl Partition {
                 if let Some(pending_ready) = &mut session.pending_ready {
                     pending_ready.waiting_count += 1;
                 }
-                self.attach(key, guild_id, false, None);
+                self.attach(key, guild_id, Pause::Noticed, None);
             }
         }
     }
 
-    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. `is_quiet`: the
-    /// watchers of a session that was inside have its presence. `previous`: the guild transfers it from there.
-    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, is_quiet: bool, previous: Option<SessionKey>) {
+    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. After an unnoticed
+    /// pause the watchers of a session that was inside have its presence. `previous`: the guild transfers it from there.
+    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, pause: Pause, previous: Option<SessionKey>) {
         let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
         let (relays, last_epoch) = self.relays.of_guild_mut(guild_id);
@@ -152,7 +153,7 @@ impl Partition {
             guild.relay = index;
         }
         outputs.extend(
-            attach_message(session, config.partition, guild_id, is_quiet, previous)
+            attach_message(session, config.partition, guild_id, pause, previous)
                 .map(|attach| Output::ToGuild(guild_id, attach)),
         );
     }
@@ -219,7 +220,7 @@ impl Core {
     pub(crate) fn ask_again(&mut self, key: SlotKey, guild_id: GuildId) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.asked_again = true;
-        let attach = attach_message(session, self.config.partition, guild_id, false, None);
+        let attach = attach_message(session, self.config.partition, guild_id, Pause::Noticed, None);
         self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
     }
 }
@@ -259,7 +260,7 @@ fn attach_message(
     session: &Session,
     partition: PartitionId,
     guild_id: GuildId,
-    is_quiet: bool,
+    pause: Pause,
     previous: Option<SessionKey>,
 ) -> Option<ToGuild> {
     Some(ToGuild::Attach {
@@ -269,7 +270,7 @@ fn attach_message(
         kind: session.kind(),
         presence: session.profile.presence.clone(),
         members: session.members_wanted(),
-        is_restored: is_quiet && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
+        is_restored: pause == Pause::Unnoticed && session.guilds.get(guild_id).is_some_and(|guild| guild.is_restored),
         previous,
     })
 }

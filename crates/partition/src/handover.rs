@@ -12,6 +12,7 @@
 use crate::{
     core::Core,
     partition::Partition,
+    pause::Pause,
     session_recipients::SessionRecipients,
     timers::TimerKey,
     transfers::TransferStart,
@@ -175,18 +176,17 @@ impl Partition {
         over
     }
 
-    /// Restores sessions of the previous process whose accounts still exist. `is_quiet`: no client can have noticed a
-    /// pause, so their presences are not published again. They see an outage of the guilds in `HandOver::in_voice`.
-    /// Returns their number.
+    /// Restores sessions of the previous process whose accounts still exist. They see an outage of the guilds in
+    /// `HandOver::in_voice`. Returns their number.
     pub fn take_over(
         &mut self,
         now: Now,
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
-        is_quiet: bool,
+        pause: Pause,
         transport: &mut impl Transport,
     ) -> usize {
-        let restored = self.restore_sessions(now, over, users, is_quiet);
+        let restored = self.restore_sessions(now, over, users, pause);
         self.core.counters.restored_total += restored.len() as u64;
         if !over.in_voice.is_empty() {
             self.turn(now, transport, |partition, turn| {
@@ -199,16 +199,16 @@ impl Partition {
     }
 
     /// Restores the sessions of a hand-over with their home in this partition and their account among `users`. Their
-    /// guilds are about to attach them; `is_quiet`: without events of their presences. Returns their keys, and their
-    /// places among the sessions of the hand-over.
+    /// guilds are about to attach them. Returns their keys, and their places among the sessions of the hand-over.
     pub(crate) fn restore_sessions(
         &mut self,
         now: Now,
         over: &HandOver,
         users: &BTreeMap<UserId, Arc<User>>,
-        is_quiet: bool,
+        pause: Pause,
     ) -> Vec<(SlotKey, usize)> {
         let (log, of_table) = dispatch_table(now.instant, over);
+        let is_quiet = |guild_id| pause == Pause::Unnoticed && !over.loses(guild_id);
         let mut restored = Vec::new();
         for (place, kept) in over.sessions.iter().enumerate() {
             let Some(user) = users.get(&kept.user_id) else { continue };
@@ -219,8 +219,7 @@ impl Partition {
             let mut session = Session::restore(key, kept, user.clone(), now.instant);
             for entry in session.guilds.iter_mut() {
                 // Otherwise the voice states have ended.
-                entry.asked_for_voice &=
-                    over.key_in(entry.guild_id).is_some() || is_quiet && !over.loses(entry.guild_id);
+                entry.asked_for_voice &= over.key_in(entry.guild_id).is_some() || is_quiet(entry.guild_id);
             }
             session.profile.is_incomplete = over.transfer.is_some();
             let is_whole = kept.places().all(|place| match place {
@@ -247,7 +246,8 @@ impl Partition {
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
             for guild_id in guilds {
-                self.attach(key, guild_id, is_quiet && !over.loses(guild_id), over.key_in(guild_id));
+                let pause = if is_quiet(guild_id) { Pause::Unnoticed } else { Pause::Noticed };
+                self.attach(key, guild_id, pause, over.key_in(guild_id));
             }
             restored.push((key, place));
         }

@@ -13,6 +13,7 @@ use crate::{
     conn::{MovingConn, PendingAuth, Phase},
     core::Core,
     partition::Partition,
+    pause::Pause,
     refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused},
     timers::TimerKey,
     transport::{Account, AuthFailure, Output, Reservation, Transport},
@@ -204,14 +205,14 @@ impl Partition {
         }
         self.core.sessions.insert(session);
         self.core.begin_mirroring(turn.now.instant, slot);
-        self.core.begin_trial(key, slot, 1, false);
+        self.core.begin_trial(key, slot, None);
         self.core.counters.identified_total += 1;
         self.core.output_session_change(SessionChange::Connected, slot);
         self.core.expire_at(turn.now, slot, account.expires_at);
         self.arm_heartbeat_timer(turn.now, key);
         self.say_ready(turn, slot, guilds.len());
         for guild_id in guilds {
-            self.attach(slot, guild_id, false, None);
+            self.attach(slot, guild_id, Pause::Noticed, None);
         }
     }
 
@@ -302,7 +303,7 @@ impl Partition {
                 conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
             }
         }
-        self.core.begin_trial(key, session_key, resume.seq + 1, true);
+        self.core.begin_trial(key, session_key, Some(resume.seq));
         self.core.counters.resumed_total += 1;
         self.core.output_session_change(SessionChange::Resumed, session_key);
         self.core.expire_at(turn.now, session_key, expires_at);

@@ -30,6 +30,7 @@ mod mirrors;
 mod moves;
 mod owed;
 mod partition;
+mod pause;
 mod pump;
 mod recent_dispatches;
 mod recent_joins;
@@ -77,6 +78,7 @@ pub use mirroring::{MirrorBatch, MirrorPage, MirrorPlaces, MirrorProgress, Mirro
 pub use mirrors::{MirrorSource, MirrorsHeld, MirrorsTaken};
 pub use moves::{Fetched, SessionClaim};
 pub use partition::Partition;
+pub use pause::Pause;
 pub use reconnects::Leaving;
 pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use self_check::Checked;

@@ -20,6 +20,7 @@ use crate::{
     handover::{HandOver, SnapshotLimit, session_snapshot},
     identify::Claimant,
     partition::Partition,
+    pause::Pause,
     recent_news::{KEPT_MS, SKEW_MS, mark_of},
     refused::{ResumeFault, ResumeRefused},
     sessions::Reader,
@@ -353,7 +354,7 @@ impl Partition {
             self.core.check_mirrored(turn.now.instant, &over, &user)?;
             let users = BTreeMap::from([(user_id, user.clone())]);
             let (session, place) =
-                self.restore_sessions(turn.now, &over, &users, false).pop().ok_or(ResumeFault::Move)?;
+                self.restore_sessions(turn.now, &over, &users, Pause::Noticed).pop().ok_or(ResumeFault::Move)?;
             match &over.transfer {
                 Some(start) => self.await_transfer(turn, session, (start, user), conn),
                 None => self.welcome(turn, session, &over.sessions[place], conn),
@@ -385,7 +386,7 @@ impl Partition {
         transport: &mut impl Transport,
     ) -> usize {
         self.turn(now, transport, |partition, turn| {
-            let restored = partition.restore_sessions(turn.now, over, users, false);
+            let restored = partition.restore_sessions(turn.now, over, users, Pause::Noticed);
             for (session, place) in &restored {
                 partition.welcome(turn, *session, &over.sessions[*place], None);
             }

@@ -20,6 +20,7 @@ use crate::{
     handover::{HandOver, SnapshotLimit, dispatch_table},
     moves::{JOIN_NEWS_MS, SessionClaim, replay_fault},
     partition::Partition,
+    pause::Pause,
     refused::{ResumeFault, ResumeRefused},
     timers::TimerKey,
     transport::{Output, Transport},
@@ -268,7 +269,7 @@ impl Partition {
         if let Some(entry) = session.guilds.get_mut(guild_id) {
             (entry.membership, entry.is_restored) = (Membership::Entering, false);
         }
-        self.attach(key, guild_id, false, None);
+        self.attach(key, guild_id, Pause::Noticed, None);
     }
 
     /// Sessions that have lost a guild in this turn, because the guild took them to a node that never fetched them.

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 impl Core {
     /// A connection begins to serve a session: it takes part in the first experiment with dictionaries that has it, or
-    /// in the first that has the session, if all its arms can write the stream. Called before the first dispatch.
-    pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, first_seq: u64, is_resume: bool) {
+    /// in the first that has the session, if all its arms can write the stream. `resumed_after`: the sequence number that
+    /// its client resumed after, none for a new session. Called before the first dispatch.
+    pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, resumed_after: Option<u64>) {
         let Some(table) = self.experiments.clone() else { return };
         let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };
         let Some(compressor) = conn.codec.compressor() else { return };
@@ -47,8 +48,8 @@ impl Core {
             experiment: *id,
             arm: arm as u8,
             account_id: subject.account_id,
-            is_resume,
-            first_seq,
+            is_resume: resumed_after.is_some(),
+            first_seq: resumed_after.unwrap_or(0) + 1,
             wire_bytes: conn.sent.wire_bytes(),
         };
         let trial = Trial::begin(table.samples().clone(), begin);

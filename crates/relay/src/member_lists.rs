@@ -119,6 +119,14 @@ impl ListRequests {
     }
 }
 
+/// Form of a list's events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ListForm {
+    Viewed,
+    /// For a session that may not view the list's channel: without groups.
+    Hidden,
+}
+
 impl MemberLists {
     /// Estimated heap memory.
     pub fn heap_bytes(&self, sample: Sample) -> usize {
@@ -216,7 +224,7 @@ impl MemberLists {
             of_lists.len() - 1
         });
         let of = &mut of_lists[index];
-        let is_hidden = channel_id.is_none();
+        let form = if channel_id.is_none() { ListForm::Hidden } else { ListForm::Viewed };
         let watched = match channel_id {
             Some(channel_id) => self.lists.entry(list).or_insert_with(|| WatchedList::new(channel_id)),
             None => self.lists.get_mut(&list)?,
@@ -232,7 +240,7 @@ impl MemberLists {
         let mut ops: Vec<ListOp> = dropped.into_iter().map(|interval| ListOp::Invalidate { interval }).collect();
         ops.extend(watched.catch_up(slot, of));
         let is_gone = wants.is_empty();
-        let delivery = watched.sync(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
+        let delivery = watched.sync(guild_id, list, ops, form).map(|event| (event, vec![slot]));
         if !requests.added.is_empty() || !requests.removed.is_empty() {
             let (channel_id, ListRequests { added, removed }) = (watched.channel_id, requests);
             to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
@@ -298,7 +306,7 @@ impl MemberLists {
         for (intervals, slots) in &watched.sets {
             let of_set = intervals.iter().filter_map(|interval| changed.get(interval));
             let ops: Vec<ListOp> = of_set.flat_map(|ops| ops.iter().cloned()).collect();
-            if let Some(event) = watched.event(guild_id, list, ops, false) {
+            if let Some(event) = watched.event(guild_id, list, ops, ListForm::Viewed) {
                 events.push((event, slots.iter().copied().collect()));
             }
         }
@@ -307,7 +315,7 @@ impl MemberLists {
             let Some(of) = of_lists.and_then(|lists| lists.iter_mut().find(|of| of.list == list)) else { continue };
             watched.leave(slot, &of.has);
             let ops = watched.catch_up(slot, of);
-            events.extend(watched.sync(guild_id, list, ops, false).map(|event| (event, vec![slot])));
+            events.extend(watched.sync(guild_id, list, ops, ListForm::Viewed).map(|event| (event, vec![slot])));
         }
         events
     }
@@ -395,32 +403,32 @@ impl WatchedList {
     }
 
     /// SYNC for one session. Reuses the last event if it is equal.
-    fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {
+    fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, form: ListForm) -> Option<Arc<Published>> {
         let interval_of = |op: &ListOp| match op {
             ListOp::Sync { interval, .. } => Some(*interval),
             _ => None,
         };
         let Some(intervals) = ops.iter().map(interval_of).collect::<Option<Intervals>>() else {
-            return self.event(guild_id, list, ops, is_hidden);
+            return self.event(guild_id, list, ops, form);
         };
-        if let Some((_, event)) = self.synced.as_ref().filter(|(of, _)| *of == intervals && !is_hidden) {
+        if let Some((_, event)) = self.synced.as_ref().filter(|(of, _)| *of == intervals && form == ListForm::Viewed) {
             return Some(event.clone());
         }
-        let event = self.event(guild_id, list, ops, is_hidden)?;
+        let event = self.event(guild_id, list, ops, form)?;
         self.synced = Some((intervals, event.clone()));
         Some(event)
     }
 
-    fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {
+    fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, form: ListForm) -> Option<Arc<Published>> {
         let counts = self.counts.as_ref().filter(|_| !ops.is_empty())?;
         let payload = Payload::MemberList(Box::new(ListChange {
             list,
             member_count: counts.member_count,
             online_count: counts.online_count,
-            groups: if is_hidden { Arc::default() } else { counts.groups.clone() },
+            groups: if form == ListForm::Hidden { Arc::default() } else { counts.groups.clone() },
             ops,
         }));
-        let rule = if is_hidden { AudienceRule::Members } else { AudienceRule::List(list) };
+        let rule = if form == ListForm::Hidden { AudienceRule::Members } else { AudienceRule::List(list) };
         let event = Event::new(guild_id, EventName::GuildMemberListUpdate, rule, payload);
         Some(Arc::new(Published { event, replica_update: ReplicaUpdate::None }))
     }

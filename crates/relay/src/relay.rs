@@ -244,7 +244,7 @@ impl Relay {
             audience.and_then(|audience| audience.mask(user_id, slot).map(|found| (audience, found)))
         {
             audience.remove_subscriber(user_id, slot);
-            self.count_presence_reader(mask, false, &mut messages);
+            self.presence_reader_left(mask, &mut messages);
         }
         let watched = self.subscriptions.remove(slot);
         messages.extend(self.watch_request(watched));
@@ -252,15 +252,23 @@ impl Relay {
         messages
     }
 
-    /// Notifies the guild of the first session that receives every member's presence, and of the last that leaves.
-    fn count_presence_reader(&mut self, mask: SubscriptionMask, is_here: bool, messages: &mut ToGuilds) {
-        if !mask.wants_presences() {
-            return;
+    /// A session came. Notifies the guild of the first that receives every member's presence.
+    fn presence_reader_came(&mut self, mask: SubscriptionMask, messages: &mut ToGuilds) {
+        if mask.wants_presences() {
+            self.presence_readers_count += 1;
+            if self.presence_readers_count == 1 {
+                messages.push(ToGuild::WantPresences { relay: self.id, all: true });
+            }
         }
-        let before = self.presence_readers_count;
-        self.presence_readers_count = if is_here { before + 1 } else { before - 1 };
-        if (before == 0) != (self.presence_readers_count == 0) {
-            messages.push(ToGuild::WantPresences { relay: self.id, all: is_here });
+    }
+
+    /// A session left. Notifies the guild of the last that received every member's presence.
+    fn presence_reader_left(&mut self, mask: SubscriptionMask, messages: &mut ToGuilds) {
+        if mask.wants_presences() {
+            self.presence_readers_count -= 1;
+            if self.presence_readers_count == 0 {
+                messages.push(ToGuild::WantPresences { relay: self.id, all: false });
+            }
         }
     }
 
@@ -372,7 +380,7 @@ impl Relay {
                 if let (Some(subscriber), Some(view)) = (subscriber, view) {
                     let version = state.changes.version();
                     state.audience.add_subscriber(subscriber, view.member, version, &mut state.changes);
-                    self.count_presence_reader(subscriber.mask, true, to_guild);
+                    self.presence_reader_came(subscriber.mask, to_guild);
                     self.renew_lists(vec![subscriber.slot], recipients, to_guild);
                     // Members that the session watched before the reset may have changed.
                     let user_ids = self.subscriptions.of(subscriber.slot).to_vec();

@@ -28,7 +28,7 @@ use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, To
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, AuthPurpose, Compression, ConnParams, ConnSnapshot, Delivery, Fetched, HandOver, Leaving,
-    MovingConn, Output, OwnData, Partition, PartitionConfig, RecentLoss, ResumeFault, SessionClaim,
+    MovingConn, Output, OwnData, Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SessionClaim,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
@@ -872,7 +872,7 @@ impl TestCluster {
             let entry = TestPartition::new(index as u16, &self.config, &self.gate);
             self.partitions[index] = entry;
             let TestPartition { partition, link, .. } = &mut self.partitions[index];
-            partition.take_over(now, over, &users, false, link);
+            partition.take_over(now, over, &users, Pause::Noticed, link);
         }
         self.run_until_idle();
         over
@@ -898,7 +898,7 @@ impl TestCluster {
         for (index, (over, ..)) in passed.iter().enumerate() {
             self.partitions[index] = TestPartition::new(index as u16, &self.config, &self.gate);
             let TestPartition { partition, link, .. } = &mut self.partitions[index];
-            partition.take_over(now, over, &users, true, link);
+            partition.take_over(now, over, &users, Pause::Unnoticed, link);
         }
         self.run_until_idle();
         let mut all = Vec::new();

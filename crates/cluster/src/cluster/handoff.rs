@@ -64,6 +64,15 @@ pub(super) struct Arriving {
     until: Instant,
 }
 
+/// Why a guild does not arrive.
+#[derive(Clone, Copy, Debug)]
+enum Arrival {
+    /// The old owner goes on.
+    Undone,
+    /// Messages of the hand-off, or the standby, are lost.
+    Lost,
+}
+
 impl Leaving {
     pub(super) fn waiting(&self) -> usize {
         self.parked.as_ref().map_or(0, VecDeque::len)
@@ -346,7 +355,7 @@ impl Cluster {
     pub fn unexpect(&mut self, now: Instant, guild_id: GuildId) {
         let is_undone = |route: &Route| matches!(&route.owner, Owner::Arriving(arriving) if !arriving.has_record);
         if self.routes.get(&guild_id).is_some_and(is_undone) {
-            self.give_up_arriving(now, guild_id, false);
+            self.give_up_arriving(now, guild_id, Arrival::Undone);
         }
     }
 
@@ -355,7 +364,7 @@ impl Cluster {
         match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
             Some(Owner::Arriving(arriving)) if arriving.has_record => {
                 arriving.has_guild = true;
-                self.finish_arriving(now, guild_id, false);
+                self.finish_arriving(now, guild_id);
             }
             _ => self.outputs.push_back(Output::Drop { guild_id }),
         }
@@ -365,7 +374,7 @@ impl Cluster {
     pub fn arrival_failed(&mut self, now: Instant, guild_id: GuildId) {
         if matches!(self.routes.get(&guild_id), Some(Route { owner: Owner::Arriving(_), .. })) {
             self.broadcast(&PeerMessage::Released { guild_id });
-            self.give_up_arriving(now, guild_id, true);
+            self.give_up_arriving(now, guild_id, Arrival::Lost);
         }
     }
 
@@ -410,7 +419,7 @@ impl Cluster {
         let Some(Route { owner: Owner::Arriving(arriving), .. }) = self.routes.get_mut(&guild_id) else { return };
         if arriving.from == from {
             arriving.pass(node);
-            self.finish_arriving(now, guild_id, false);
+            self.finish_arriving(now, guild_id);
         }
     }
 
@@ -420,13 +429,29 @@ impl Cluster {
         }
     }
 
-    /// Serves the guild, if it is complete or `is_late`.
-    fn finish_arriving(&mut self, now: Instant, guild_id: GuildId, is_late: bool) {
-        let Some(route) = self.routes.get_mut(&guild_id) else { return };
-        let Owner::Arriving(arriving) = &route.owner else { return };
-        if !(arriving.is_complete() || is_late && arriving.has_guild) {
-            return;
+    /// Serves the guild if it is complete.
+    fn finish_arriving(&mut self, now: Instant, guild_id: GuildId) {
+        if self.arriving(guild_id).is_some_and(Arriving::is_complete) {
+            self.serve_arrived(now, guild_id);
         }
+    }
+
+    /// Serves the guild without what other nodes still owe it.
+    fn finish_late(&mut self, now: Instant, guild_id: GuildId) {
+        if self.arriving(guild_id).is_some_and(|arriving| arriving.has_guild || arriving.is_complete()) {
+            self.serve_arrived(now, guild_id);
+        }
+    }
+
+    fn arriving(&self, guild_id: GuildId) -> Option<&Arriving> {
+        match self.routes.get(&guild_id) {
+            Some(Route { owner: Owner::Arriving(arriving), .. }) => Some(arriving),
+            _ => None,
+        }
+    }
+
+    fn serve_arrived(&mut self, now: Instant, guild_id: GuildId) {
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Arriving(arriving) = mem::replace(&mut route.owner, Owner::Local) else { return };
         self.terms_count += 1;
         route.term = self.terms_count;
@@ -504,13 +529,13 @@ impl Cluster {
             }
             Owner::Arriving(arriving) if arriving.until == at => {
                 if arriving.has_guild {
-                    self.finish_arriving(now, guild_id, true);
+                    self.finish_late(now, guild_id);
                 } else if arriving.has_record {
                     // The database is slow.
                     arriving.until = now.after_ms(FENCE_MS_MAX);
                     self.handoffs.insert((arriving.until, guild_id));
                 } else {
-                    self.give_up_arriving(now, guild_id, true);
+                    self.give_up_arriving(now, guild_id, Arrival::Lost);
                 }
             }
             _ => {}
@@ -518,7 +543,7 @@ impl Cluster {
     }
 
     /// The owner record decides; inputs that wait reach its owner first.
-    fn give_up_arriving(&mut self, now: Instant, guild_id: GuildId, is_lost: bool) {
+    fn give_up_arriving(&mut self, now: Instant, guild_id: GuildId, arrival: Arrival) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Arriving(arriving) = &mut route.owner else { return };
         let (from, until) = (arriving.from, arriving.until);
@@ -527,7 +552,10 @@ impl Cluster {
         }
         let held = mem::take(&mut arriving.held).into_values().flatten();
         let parked = mem::take(&mut arriving.parked).into_iter().chain(held).collect();
-        let resets = if is_lost { Resets::Yes } else { Resets::UnlessAt(from) };
+        let resets = match arrival {
+            Arrival::Undone => Resets::UnlessAt(from),
+            Arrival::Lost => Resets::Yes,
+        };
         route.owner = Owner::Unknown(Search { parked, ..Search::new(now, resets) });
         self.handoffs.remove(&(until, guild_id));
         self.read_owner(now, guild_id);
@@ -559,17 +587,17 @@ impl Cluster {
                 }
                 Owner::Arriving(arriving) if arriving.from == number => {
                     if arriving.has_guild {
-                        self.finish_arriving(now, guild_id, true);
+                        self.finish_late(now, guild_id);
                     } else if arriving.has_record {
                         // It serves when the epoch is claimed; nothing more is passed on.
                         arriving.awaited.clear();
                     } else {
-                        self.give_up_arriving(now, guild_id, true);
+                        self.give_up_arriving(now, guild_id, Arrival::Lost);
                     }
                 }
                 Owner::Arriving(arriving) => {
                     arriving.awaited.remove(&number);
-                    self.finish_arriving(now, guild_id, false);
+                    self.finish_arriving(now, guild_id);
                 }
                 Owner::Local | Owner::Peer(_) | Owner::Unknown(_) => {}
             }
@@ -591,7 +619,7 @@ impl Cluster {
                     }
                     self.read_owner(now, guild_id);
                 }
-                Owner::Arriving(_) => self.give_up_arriving(now, guild_id, true),
+                Owner::Arriving(_) => self.give_up_arriving(now, guild_id, Arrival::Lost),
                 Owner::Local | Owner::Peer(_) | Owner::Unknown(_) => {}
             }
         }

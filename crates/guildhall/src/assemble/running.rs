@@ -254,13 +254,13 @@ impl RunningNode {
         self.server.pause_accepting(REQUESTS_MS_MAX).await;
         if successor.is_waiting() {
             let frozen_at_ns = machine_ns();
-            self.server.partitions().freeze(true);
+            self.server.partitions().freeze();
             self.server.partitions().settle(SETTLING_MAX).await;
             if successor.is_waiting() {
                 return Ok(frozen_at_ns);
             }
         }
-        self.server.partitions().freeze(false);
+        self.server.partitions().thaw();
         let source = io::Error::from(io::ErrorKind::UnexpectedEof);
         let listen = self.listeners.listen;
         let listener = self.listeners.listener.try_clone().map(std::net::TcpListener::from);

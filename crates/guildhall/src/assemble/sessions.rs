@@ -5,7 +5,7 @@
 use crate::handover;
 use futures_util::{StreamExt as _, future::ready, stream};
 use guildhall_model::{GuildId, User, UserId};
-use guildhall_net::{HandOver, Partitions, RecentLoss, RunningServer};
+use guildhall_net::{HandOver, Partitions, Pause, RecentLoss, RunningServer};
 use guildhall_node::{GuildImports, Node};
 use guildhall_settings::Config;
 use std::{
@@ -58,13 +58,13 @@ pub(super) fn keep_sessions(dir: &Path, over: &[HandOver]) {
 /// Restores the sessions of the previous process, and waits until their guilds have attached them. `guilds`: what it
 /// passed on of them; with it, connections go on.
 pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node, guilds: Option<GuildImports>) {
-    let is_quiet = guilds.is_some();
+    let pause = if guilds.is_some() { Pause::Unnoticed } else { Pause::Noticed };
     let (begun, passed) = (Instant::now(), guilds.as_ref().map_or(0, GuildImports::len));
     let imported = node.import(guilds.unwrap_or_default()).await;
-    if is_quiet {
+    if pause == Pause::Unnoticed {
         tracing::info!(passed, imported = imported.len(), ms = begun.elapsed().as_millis() as u64, "guilds taken over");
     }
-    take_over_sessions(config, partitions, node, (is_quiet, &imported)).await;
+    take_over_sessions(config, partitions, node, (pause, &imported)).await;
     node.end_restore(&imported);
 }
 
@@ -72,7 +72,7 @@ async fn take_over_sessions(
     config: &Config,
     partitions: &Partitions,
     node: &Node,
-    (is_quiet, imported): (bool, &BTreeSet<GuildId>),
+    (pause, imported): (Pause, &BTreeSet<GuildId>),
 ) {
     let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
     let mut over = match handover::take(&config.store.dir, window_ms, bytes_max) {
@@ -99,7 +99,7 @@ async fn take_over_sessions(
     let users: BTreeMap<UserId, Arc<User>> =
         stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(ready).collect().await;
     let (partitions_of, users) = (partitions.clone(), Arc::new(users));
-    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users, is_quiet)).await.unwrap_or(0);
+    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users, pause)).await.unwrap_or(0);
     partitions.wait_for_restores(RESTORING_MAX).await;
     tracing::info!(
         sessions = taken,

@@ -33,9 +33,13 @@ const AUDIT_PAGE_MAX: i64 = 100;
 /// Guilds of one account (docs/protocol/reference.md §1.5); an account with more may not make another.
 const GUILDS_MAX: usize = 200;
 
-fn body(guild: &GuildReply, with_counts: bool) -> Response {
+fn body(guild: &GuildReply) -> Response {
+    body_with(guild, None)
+}
+
+/// `counts`: members, and those of them who are online.
+fn body_with(guild: &GuildReply, counts: Option<(u64, u64)>) -> Response {
     let roles = guild.structure.roles.values().map(|role| RoleBody::from(&**role));
-    let counts = with_counts.then_some((guild.member_count, guild.presence_count));
     let body = RestGuildBody::new(GuildBody::new(&guild.structure.guild, roles), counts);
     Json(body).into_response()
 }
@@ -61,7 +65,9 @@ pub(super) async fn guild_of_path(
 pub(super) async fn read(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
-    Ok(body(&*guild(&api, &caller, guild_id).await?, with_counts))
+    let guild = guild(&api, &caller, guild_id).await?;
+    let counts = with_counts.then_some((guild.member_count, guild.presence_count));
+    Ok(body_with(&guild, counts))
 }
 
 /// Roles or channels in a request for a new guild.
@@ -125,7 +131,7 @@ pub(super) async fn create(
     };
     api.request(&caller, guild_id, request::CreateChannel(Box::new(general))).await?;
     let guild = guild(&api, &caller, guild_id).await?;
-    Ok((StatusCode::CREATED, body(&guild, false)).into_response())
+    Ok((StatusCode::CREATED, body(&guild)).into_response())
 }
 
 /// Refuses an account that is in as many guilds as it may be, unless it is in this one. None: a new guild.
@@ -196,7 +202,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?;
     let updated = api.request(&caller, guild_id, request::UpdateGuild(Box::new(patch))).await;
     held.settled(updated).await?;
-    Ok(body(&*guild(&api, &caller, guild_id).await?, false))
+    Ok(body(&*guild(&api, &caller, guild_id).await?))
 }
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {

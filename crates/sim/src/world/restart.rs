@@ -15,7 +15,7 @@ use crate::{
 };
 use guildhall_guild::{Guild, HandoffParts};
 use guildhall_guild_protocol::RelayStreams;
-use guildhall_partition::{HandOver, RecentLoss};
+use guildhall_partition::{HandOver, Pause, RecentLoss};
 use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng};
 use serde::{Serialize, de::DeserializeOwned};
@@ -130,6 +130,7 @@ impl World {
         self.process_setup.config.session_secret = secret(&mut self.rng);
         let users: BTreeMap<_, _> = self.accounts.iter().map(|user| (user.id, user.clone())).collect();
         let mut ids = BTreeSet::new();
+        let pause = if takes_over { Pause::Unnoticed } else { Pause::Noticed };
         for (side, text) in left.iter().enumerate() {
             let mut over: HandOver =
                 serde_json::from_str(text).map_err(|error| Fault(format!("the hand-over cannot be read: {error}")))?;
@@ -144,7 +145,7 @@ impl World {
             if takes_over {
                 over.in_voice.clear();
             }
-            partition.take_over(now, &over, &users, takes_over, link);
+            partition.take_over(now, &over, &users, pause, link);
         }
         let partitions: Vec<_> = self.sides.iter().map(|side| &side.partition).collect();
         self.checker.restored(now, &partitions, &ids, takes_over)?;
