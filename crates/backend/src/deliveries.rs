@@ -1,15 +1,14 @@
 //! Deliveries: the events of the feed, sent to webhooks.
 //!
-//! Owns        the task that delivers for each webhook; the request, its signature, and the check of addresses.
+//! Owns        the task that delivers for each webhook; the request and its signature.
 //! Invariants  D1 a webhook gets its events in their order, one request after the other: a request is repeated until it
 //!             is answered with 2xx, or becomes a dead letter. D2 its progress is stored after each answer, so that an
 //!             event may come twice, but is never left out; a gap because of removed events is reported (`lost`). D3
 //!             one node of a cluster delivers, that with the smallest number; when that changes, two may send the same
-//!             request. D4 a connection is made to an address that was checked, and redirects are not followed. (tests
-//!             `guildhall/tests/it/backend_webhooks.rs`)
+//!             request. (tests `guildhall/tests/it/backend_webhooks.rs`)
 //! Limits      `BATCH` events and `BODY_BYTES_MAX` of a request; `ANSWER_MAX` for an answer, of which nothing is read
 //!             but the status; `TRIES_MAX` attempts with `BACK_OFF` between; then `webhooks::DEAD_LETTERS_MAX`.
-//! Spec        docs/backend-api.md "Webhooks".
+//! Not here    the check of addresses: `guildhall_http_client::Guarded`.     Spec  docs/backend-api.md "Webhooks".
 
 use super::{
     V1,
@@ -20,17 +19,15 @@ use super::{
 use aws_lc_rs::hmac;
 use axum::{
     body::Bytes,
-    http::{Method, Uri, header},
+    http::{HeaderName, HeaderValue, header},
 };
 use guildhall_cluster::NodeState;
-use guildhall_http_client::{TlsConnector, connect_to, handshake, request, trust};
+use guildhall_http_client::{Guarded, GuardedError};
 use guildhall_store::{StoreError, StoredEvent};
-use http_body_util::Full;
 use serde::Serialize;
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -56,30 +53,21 @@ const SKIPPED_MAX: u64 = 5_000;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("its host has no address")]
-    Unresolved,
-    #[error(
-        "its host has a private address, {0}: public ones are allowed, all with `events.private_webhooks = \"on\"`"
-    )]
-    Private(IpAddr),
-    #[error("its URL is invalid: {0}")]
-    Url(&'static str),
-    #[error("this system has no trusted certificates")]
-    Trust,
+    #[error(transparent)]
+    Guarded(#[from] GuardedError),
     #[error("it did not answer within 10 seconds")]
     TooSlow,
-    #[error("it cannot be reached: {0}")]
-    Unreachable(String),
     #[error("it answered {0}")]
     Status(u16),
+    #[error("its signature is no header")]
+    Signature,
 }
 
 /// The deliverer.
-#[derive(Default)]
 pub(super) struct Deliveries {
     wake: Arc<Notify>,
     worker: OnceLock<Worker>,
-    tls: OnceLock<Option<TlsConnector>>,
+    pub guarded: Guarded,
 }
 
 /// Dropping it ends the task. A request in progress is repeated after the next start.
@@ -92,6 +80,11 @@ impl Drop for Worker {
 }
 
 impl Deliveries {
+    pub fn new(private_webhooks: bool) -> Self {
+        let guarded = Guarded::new("events.private_webhooks", private_webhooks);
+        Self { wake: Arc::default(), worker: OnceLock::new(), guarded }
+    }
+
     /// Starts delivering, if the node keeps events.
     pub fn start(v1: &Arc<V1>) {
         if v1.limits.keeps_events {
@@ -348,104 +341,21 @@ fn jittered(pause: Duration) -> Duration {
     pause + pause * u32::from(byte[0]) / 512
 }
 
-/// A URL of a webhook, or what is wrong with it.
-pub(super) fn parse_url(v1: &V1, text: &str) -> Result<Uri, &'static str> {
-    let url: Uri = text.parse().map_err(|_| "Must be a URL.")?;
-    let authority = url.authority().map_or("", |authority| authority.as_str());
-    let has_host = url.host().is_some_and(|host| !host.is_empty());
-    match url.scheme_str() {
-        _ if !has_host || authority.contains('@') => Err("Must be a URL with a host, and without a user."),
-        Some("https") => Ok(url),
-        Some("http") if v1.limits.private_webhooks => Ok(url),
-        Some("http") => Err("Must begin with https://; http:// needs the setting `events.private_webhooks`."),
-        _ => Err("Must begin with https://."),
-    }
-}
-
-/// An address of the host to which a webhook may connect.
-pub(super) async fn resolve(v1: &V1, url: &Uri) -> Result<SocketAddr, Fault> {
-    let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
-    let addresses = tokio::net::lookup_host((host, port)).await.map_err(|_| Fault::Unresolved)?;
-    let mut private = None;
-    for address in addresses {
-        if v1.limits.private_webhooks || is_public(address.ip()) {
-            return Ok(address);
-        }
-        private.get_or_insert(address.ip());
-    }
-    Err(private.map_or(Fault::Unresolved, Fault::Private))
-}
-
-/// Whether an address is one of the Internet.
-fn is_public(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => is_public_v4(ip),
-        IpAddr::V6(ip) => is_public_v6(ip),
-    }
-}
-
-fn is_public_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
-    !(ip.is_private()
-        || ip.is_loopback()
-        || ip.is_link_local()
-        || ip.is_multicast()
-        || ip.is_broadcast()
-        || ip.is_documentation()
-        || a == 0
-        // Shared by providers, protocol assignments, benchmarks, reserved.
-        || a == 100 && (64..128).contains(&b)
-        || a == 192 && b == 0 && c == 0
-        || a == 198 && (b == 18 || b == 19)
-        || a >= 240)
-}
-
-fn is_public_v6(ip: Ipv6Addr) -> bool {
-    if let Some(ip) = ip.to_ipv4() {
-        // Mapped and compatible addresses, `::1` and `::` among them.
-        return ip.octets()[0] != 0 && is_public_v4(ip);
-    }
-    let segments = ip.segments();
-    match segments[0] {
-        // Translated: the address of version 4 is at the end.
-        0x64 if segments[1] == 0xff9b => {
-            let [.., high, low] = segments;
-            is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
-        }
-        // 6to4 contains an address of version 4, and Teredo hides one.
-        0x2002 => is_public_v4(Ipv4Addr::from(u32::from(segments[1]) << 16 | u32::from(segments[2]))),
-        0x2001 if segments[1] == 0 || segments[1] == 0xdb8 => false,
-        // Global unicast.
-        first => first & 0xe000 == 0x2000,
-    }
-}
-
 /// Sends one request.
 pub(super) async fn send(v1: &V1, webhook: &Webhook, body: &str) -> Result<(), Fault> {
     timeout(ANSWER_MAX, exchange(v1, webhook, body)).await.unwrap_or(Err(Fault::TooSlow))
 }
 
 async fn exchange(v1: &V1, webhook: &Webhook, body: &str) -> Result<(), Fault> {
-    let url = parse_url(v1, &webhook.url).map_err(Fault::Url)?;
-    let address = resolve(v1, &url).await?;
-    let tls = match url.scheme_str() {
-        Some("http") => None,
-        _ => Some(v1.deliveries.tls.get_or_init(|| trust(None).ok()).as_ref().ok_or(Fault::Trust)?),
-    };
-    let unreachable = |error: &dyn std::error::Error| Fault::Unreachable(error.to_string());
-    let stream = connect_to(address, &url, tls).await.map_err(|error| unreachable(&error))?;
-    let mut connection = handshake(stream).await.map_err(|error| unreachable(&error))?;
     let at = v1.now().unix.0.div_euclid(1_000);
-    let path = url.path_and_query().map_or("/", |path| path.as_str());
-    let request = request(Method::POST, &url, path)
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::USER_AGENT, "guildhall")
-        .header("guildhall-timestamp", at)
-        .header("guildhall-signature", signature(&webhook.secret, at, body))
-        .body(Full::new(Bytes::from(body.to_owned())))
-        .map_err(|_| Fault::Url("its path"))?;
-    let response = connection.sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+    let signature = HeaderValue::try_from(signature(&webhook.secret, at, body)).map_err(|_| Fault::Signature)?;
+    let headers = [
+        (header::USER_AGENT, HeaderValue::from_static("guildhall")),
+        (HeaderName::from_static("guildhall-timestamp"), HeaderValue::from(at)),
+        (HeaderName::from_static("guildhall-signature"), signature),
+    ];
+    let body = Bytes::from(body.to_owned());
+    let response = v1.deliveries.guarded.post(&webhook.url, headers, body, 0).await?;
     if response.status().is_success() { Ok(()) } else { Err(Fault::Status(response.status().as_u16())) }
 }
 
@@ -465,39 +375,6 @@ fn signature(secret: &str, at: i64, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn d4_addresses_of_private_networks() {
-        let private = [
-            "0.0.0.0",
-            "10.1.2.3",
-            "100.64.0.1",
-            "127.0.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "192.168.1.1",
-            "198.18.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "fc00::1",
-            "fe80::1",
-            "ff02::1",
-            "64:ff9b::a00:1",
-            "2002:7f00:1::",
-            "2001:db8::1",
-            "::10.0.0.1",
-        ];
-        for ip in private {
-            assert!(!is_public(ip.parse().unwrap()), "{ip}");
-        }
-        for ip in ["1.1.1.1", "100.128.0.1", "172.32.0.1", "2606:4700::1", "::ffff:1.1.1.1", "64:ff9b::101:101"] {
-            assert!(is_public(ip.parse().unwrap()), "{ip}");
-        }
-    }
 
     #[test]
     fn the_signature_is_that_of_other_libraries() {

@@ -246,7 +246,7 @@ impl V1 {
             external_locks: ExternalLocks::new(),
             jobs: Jobs::default(),
             events: EventsWatch::new(),
-            deliveries: Deliveries::default(),
+            deliveries: Deliveries::new(limits.private_webhooks),
             node,
             gateway,
             session_events,

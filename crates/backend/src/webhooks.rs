@@ -27,6 +27,7 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use guildhall_guild::FeedKind;
+use guildhall_http_client::GuardedError;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{EventFilter, StoreError, StoredEvent};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -248,10 +249,11 @@ async fn check_url(v1: &V1, url: &str) -> Result<(), V1Error> {
     if url.chars().count() > URL_CHARS_MAX {
         return Err(V1Error::field("url", format!("Must have at most {URL_CHARS_MAX} characters.")));
     }
-    let url = deliveries::parse_url(v1, url).map_err(|message| V1Error::field("url", message))?;
-    match v1.in_time(deliveries::resolve(v1, &url)).await? {
+    let guarded = &v1.deliveries.guarded;
+    let url = guarded.parse(url).map_err(|message| V1Error::field("url", message))?;
+    match v1.in_time(guarded.resolve(&url)).await? {
         // It may be reachable later.
-        Ok(_) | Err(deliveries::Fault::Unresolved) => Ok(()),
+        Ok(_) | Err(GuardedError::Unresolved) => Ok(()),
         Err(fault) => Err(V1Error::field("url", format!("{fault}."))),
     }
 }
