@@ -24,7 +24,9 @@ use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
     Reply, Write,
 };
-use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay, Whose};
+use guildhall_guild_protocol::{
+    Event, PartitionId, Published, RelayId, RelayStreams, ReplicaUpdate, ToGuild, ToRelay, Whose,
+};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, AuthPurpose, Compression, ConnParams, ConnSnapshot, Delivery, Fetched, HandOver, Leaving,
@@ -677,6 +679,15 @@ impl TestCluster {
     /// Delivers a message to a partition as if it came from a guild.
     pub fn publish(&mut self, index: usize, message: ToRelay) {
         self.partitions[index].mail.push_back(message);
+    }
+
+    /// Delivers an event to accounts at every partition, as the node does.
+    pub fn publish_to_users(&mut self, event: Event) {
+        let user_ids = event.audience.rule.users().to_vec();
+        let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
+        for entry in &mut self.partitions {
+            entry.commands.push_back(PartitionCommand::PublishToUsers(published.clone(), user_ids.clone()));
+        }
     }
 
     /// Notifies every partition that an account joined a guild, as the node does.

@@ -26,6 +26,8 @@ fn seeds() -> std::ops::Range<u64> {
 #[derive(Default)]
 struct Totals {
     secrets: usize,
+    /// Ephemeral messages of others.
+    ephemeral: usize,
     shared: u64,
     done: usize,
 }
@@ -40,6 +42,7 @@ fn run(seed: u64, totals: &mut Totals) {
         totals.done += usize::from(done[0]);
         totals.secrets +=
             usize::from(matches!(op, Op::Say { text, .. } | Op::Name { text, .. } if text.is_secret) && done[0]);
+        totals.ephemeral += usize::from(matches!(op, Op::Ephemeral { text, .. } if text.is_secret));
         let [one, other] = worlds.each_mut().map(World::observed);
         for ((id, params, one), (_, _, other)) in one.iter().zip(&other) {
             let differs = one.iter().zip(other).position(|(a, b)| a != b);
@@ -69,6 +72,7 @@ fn s1_s13_noninterference() {
     }
     // The scripts are worth something: secrets are written, and shared streams are in use.
     assert!(totals.secrets as u64 > 4 * count, "{} secrets", totals.secrets);
+    assert!(totals.ephemeral as u64 > count, "{} ephemeral messages of others", totals.ephemeral);
     assert!(totals.shared > 50 * count, "{} shared messages", totals.shared);
     assert!(totals.done as u64 > 50 * count, "{} ops were done", totals.done);
 }

@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 impl World {
     pub(super) fn act_as_backend(&mut self) -> Result<(), Fault> {
-        match self.rng.below(19) {
+        match self.rng.below(21) {
             0..3 => self.put_whole(),
             3..12 => self.publish(),
             12..14 => {
@@ -34,6 +34,15 @@ impl World {
                 let begin = begin.join(" ");
                 let name = format!("{begin} {}", self.rng.below(10));
                 self.rename(at, &name)
+            }
+            18 | 19 => {
+                let members: Vec<u64> = self.checker.state.members.keys().copied().collect();
+                let Some(reader) = self.rng.pick(&members).copied() else { return Ok(()) };
+                let mut publication = self.some_publication();
+                publication.who = AudienceModel::Users([reader].into());
+                let event = backend_event(&publication)?;
+                self.publish_interaction(reader, &publication, event);
+                Ok(())
             }
             16 | 17 => {
                 let at = self.rng.below(self.clients.len() as u64) as usize;

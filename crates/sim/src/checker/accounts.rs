@@ -57,4 +57,14 @@ impl Checker {
             }
         }
     }
+
+    /// A partition is about to deliver an event about an interaction: to the sessions of its reader whose shard has the
+    /// guild, whatever their intents. A replay withholds it from a reader who is no member any more.
+    pub fn publish_interaction(&mut self, side: usize, publication: &Publication) {
+        let AudienceModel::Users(readers) = &publication.who else { return };
+        let text = format!("{} {}", publication.name(), publication.text(0));
+        for session in self.living(side).filter(|session| session.in_shard && readers.contains(&session.user)) {
+            session.expect(Content::GuildNotice(text.as_str().into()));
+        }
+    }
 }

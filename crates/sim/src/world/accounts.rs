@@ -52,7 +52,16 @@ impl World {
     /// Publishes an event to accounts, independent of guilds.
     pub fn publish_to_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
-        let event = Event::of_backend_to_users(user_ids, Arc::new(event));
+        self.publish_everywhere(Event::of_backend_to_users(user_ids, Arc::new(event)), publication);
+    }
+
+    /// Publishes an event about an interaction, such as an ephemeral message, to the account that reads it.
+    pub fn publish_interaction(&mut self, reader: u64, publication: &Publication, event: BackendEvent) {
+        let guild_id = Some(self.guild_id());
+        self.publish_everywhere(Event::of_interaction(guild_id, UserId::new(reader), Arc::new(event)), publication);
+    }
+
+    fn publish_everywhere(&mut self, event: Event, publication: &Publication) {
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
             side.commands.push_back(PartitionCommand::Publish {
@@ -112,7 +121,10 @@ impl World {
         published: &Arc<Published>,
         publication: &Publication,
     ) -> Result<(), Fault> {
-        self.checker.publish_to_accounts(side, publication);
+        match published.event.guild_id {
+            Some(_) => self.checker.publish_interaction(side, publication),
+            None => self.checker.publish_to_accounts(side, publication),
+        }
         let now = self.now();
         let user_ids = published.event.audience.rule.users().to_vec();
         let of_side = &mut self.sides[side];

@@ -109,6 +109,11 @@ pub enum Op {
         place: Place,
         text: Text,
     },
+    /// An answer to an interaction in guild A that one account reads, and its edit.
+    Ephemeral {
+        reader: u64,
+        text: Text,
+    },
     Delete {
         place: Place,
     },
@@ -279,7 +284,8 @@ impl Script {
                 Op::Hold => (is_held, lags) = (true, false),
                 Op::Lag { .. } => (is_held, lags) = (true, true),
                 Op::Settle => is_held = false,
-                Op::Say { .. } | Op::Edit { .. } | Op::Rules { .. } | Op::Delete { .. } | Op::React { .. } => {}
+                Op::Say { .. } | Op::Edit { .. } | Op::Ephemeral { .. } => {}
+                Op::Rules { .. } | Op::Delete { .. } | Op::React { .. } => {}
                 Op::Member { .. } | Op::Insider { .. } | Op::CatchUp { .. } if lags => {}
                 _ if is_held => *op = Op::Settle,
                 _ => {}
@@ -338,8 +344,9 @@ fn some_op(rng: &mut Rng, is_bot: bool) -> Op {
             Op::Say { place, by, text: text(rng), names_observer: is_bot && rng.chance(0.2), answers: rng.chance(0.15) }
         }
         50..54 => Op::Edit { place, text: text(rng) },
-        54..56 => Op::Delete { place },
-        56..60 => Op::React { place, by },
+        54..55 => Op::Delete { place },
+        55..58 => Op::Ephemeral { reader: *rng.pick(&[OBSERVER, 701, 702, 703, 704]).expect("five"), text: text(rng) },
+        58..60 => Op::React { place, by },
         60..63 => Op::Type { place, by },
         63..67 => Op::Activity { by: *rng.pick(&[706, 760]).expect("two"), text: text(rng) },
         67..69 => Op::Nick { text: text(rng) },
@@ -390,6 +397,7 @@ fn mark_secrets(ops: &mut [Op], is_bot: bool, hides: bool) {
                 let is_own = *by == OBSERVER || *names_observer;
                 text.is_secret = (is_hidden(*place) || lacks_content(*place)) && !is_own;
             }
+            Op::Ephemeral { reader, text } => text.is_secret = *reader != OBSERVER,
             Op::Edit { place, text } => text.is_secret = is_hidden(*place) || lacks_content(*place),
             // User accounts of guild A may see what its members do; those of guild C may not be seen.
             Op::Activity { by, text } => text.is_secret = is_bot || *by == 706,

@@ -10,7 +10,7 @@ use guildhall_guild::{
     Actor, ChannelPatch, Command, DirectCommand, Guild, MemberPatch, MessagePatch, NewDirect, NewMessage, NewThread,
     Refusal, Reply, ReplyTo, RolePatch,
 };
-use guildhall_guild_protocol::{HiddenChannels, PartitionId, RelayId};
+use guildhall_guild_protocol::{BackendEvent, Event, HiddenChannels, PartitionId, RelayId};
 use guildhall_model::{
     ChannelId, ChannelType, GuildId, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, User,
     UserId,
@@ -22,7 +22,7 @@ use guildhall_test_kit::{
     ClientId, ClientParams, GuildBuilder, Hold, Received, TestCluster, TestClusterConfig, bot, id, identify_payload,
     privileged, user,
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 use std::{collections::BTreeMap, sync::Arc};
 
 const A: u64 = 31;
@@ -94,6 +94,7 @@ pub struct World {
     cluster: TestCluster,
     contexts: ContextPool,
     ops_count: u64,
+    ephemeral_count: u64,
     clients: Vec<Client>,
     /// Relays that are behind all others.
     lagging: Option<RelayId>,
@@ -198,6 +199,7 @@ impl World {
             cluster,
             contexts,
             ops_count: 0,
+            ephemeral_count: 0,
             clients,
             lagging: None,
             observing: 0,
@@ -353,6 +355,19 @@ impl World {
                 let command = Command::EditMessage(channel_id, message_id, Box::new(patch));
                 self.newest.insert(place, (message_id, by, text.is_secret));
                 self.command(guild_id, Actor::User(user(by)), command).is_ok()
+            }
+            Op::Ephemeral { reader, text } => {
+                self.ephemeral_count += 1;
+                let message_id = id::<()>(900_000 + self.ephemeral_count).to_string();
+                for name in ["MESSAGE_CREATE", "MESSAGE_UPDATE"] {
+                    let body = json!({"id": message_id, "channel_id": id::<()>(310).to_string(), "flags": 64,
+                        "author": {"id": user(PRO).to_string()}, "content": text.in_world(self.index)});
+                    let body = to_raw_value(&body).expect("it is JSON");
+                    let event = BackendEvent::new(name, &body, None).expect("a good event");
+                    let event = Event::of_interaction(Some(id(A)), user(reader), Arc::new(event));
+                    self.cluster.publish_to_users(event);
+                }
+                true
             }
             Op::Delete { place } => {
                 let Some((message_id, by, _)) = self.newest.remove(&place) else { return false };
