@@ -322,6 +322,8 @@ class JavaExample(Java):
 class RustExample(Rust):
     """A program of `examples/`."""
 
+    program = "gateway-client"
+
     def inputs(self):
         return [self.source / name for name in ("Cargo.toml", "Cargo.lock", "src/main.rs")]
 
@@ -329,7 +331,7 @@ class RustExample(Rust):
         target = CACHE / "target"
         environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
         self.run_logged("cargo", "build", "--locked", cwd=self.source, env=environment)
-        shutil.copy(target / "debug" / "gateway-client", self.folder / "client")
+        shutil.copy(target / "debug" / self.program, self.folder / "client")
 
     def command(self, url):
         return [str(self.folder / "client"), url]
@@ -380,6 +382,24 @@ class TypeScriptBot(Node):
         return ["node", str(self.folder / "bot.js")]
 
 
+class PlainNodeBot(Toolchain):
+    """A bot of `examples/bots/` that needs no package."""
+
+    tools = ("node",)
+
+    def tool_version(self):
+        return output("node", "--version")
+
+    def inputs(self):
+        return [self.source / "bot.mjs"]
+
+    def install(self):
+        """There is nothing to install."""
+
+    def command(self, mode):
+        return ["node", str(self.source / "bot.mjs")]
+
+
 class PythonBot(Python):
     """A bot of `examples/bots/`."""
 
@@ -391,6 +411,15 @@ class JavaBot(Java):
     """A bot of `examples/bots/`."""
 
     program = "Bot"
+
+
+class RustBot(RustExample):
+    """A bot of `examples/bots/`."""
+
+    program = "example-bot"
+
+    def command(self, mode):
+        return [str(self.folder / "client")]
 
 
 TOOLCHAINS = {
@@ -417,6 +446,8 @@ TOOLCHAINS = {
     "bot-typescript": TypeScriptBot("bot-typescript", EXAMPLES / "bots" / "typescript"),
     "bot-python": PythonBot("bot-python", EXAMPLES / "bots" / "python"),
     "bot-java": JavaBot("bot-java", EXAMPLES / "bots" / "java"),
+    "bot-rust": RustBot("bot-rust", source=EXAMPLES / "bots" / "rust"),
+    "bot-http": PlainNodeBot("bot-http", EXAMPLES / "bots" / "http"),
 }
 
 # Only `rehearsal/run` plays these, and only when it is run whole: `set-up` does not install them.
