@@ -70,8 +70,13 @@ pub(super) async fn take(State(v1): State<Arc<V1>>, headers: HeaderMap, body: La
 }
 
 async fn act_on(v1: &V1, report: &Report) -> Result<(), V1Error> {
-    let (Some(room), Some(participant)) = (&report.room, &report.participant) else { return Ok(()) };
-    let Some((guild_id, channel_id)) = voice_channel(&room.name) else { return Ok(()) };
+    let Some((guild_id, channel_id)) = report.room.as_ref().and_then(|room| voice_channel(&room.name)) else {
+        return Ok(());
+    };
+    if report.event == "room_finished" {
+        return known(voice_states::empty(v1, guild_id, channel_id).await);
+    }
+    let Some(participant) = &report.participant else { return Ok(()) };
     let Some(user_id) = participant.identity.parse().ok().filter(|id| *id > 0).map(UserId::new) else { return Ok(()) };
     let entry = voice_states::of_user(v1, guild_id, user_id).await?;
     let here = entry.filter(|entry| entry.state.channel_id == Some(channel_id));
@@ -85,8 +90,12 @@ async fn act_on(v1: &V1, report: &Report) -> Result<(), V1Error> {
         }
         _ => Ok(()),
     };
+    known(done)
+}
+
+/// A report of a guild, channel or member that does not exist any more changes nothing.
+fn known(done: Result<(), V1Error>) -> Result<(), V1Error> {
     match done {
-        // Of a channel or a member that does not exist any more.
         Err(error) if error.is_not_found() => Ok(()),
         done => done,
     }

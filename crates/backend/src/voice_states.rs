@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
+/// Requests that empty a channel, some hundred members each.
+const EMPTY_STEPS_MAX: usize = 100;
+
 /// A member in voice.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = VoiceState)]
@@ -72,6 +75,17 @@ pub(crate) async fn put_into(
     channel_id: Option<ChannelId>,
 ) -> Result<(), V1Error> {
     v1.request(guild_id, request::ShowVoice(user_id, channel_id)).await
+}
+
+/// Takes all members out of a voice channel. Does nothing in a channel that is no voice channel of the guild.
+pub(crate) async fn empty(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<(), V1Error> {
+    // As many as a channel can have; the media server repeats its report if it was not enough.
+    for _ in 0..EMPTY_STEPS_MAX {
+        if v1.request(guild_id, request::EmptyVoice(channel_id)).await? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn body_of(v1: &V1, guild_id: GuildId, user_id: UserId) -> Result<VoiceStateBody, V1Error> {

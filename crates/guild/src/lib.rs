@@ -83,6 +83,7 @@ pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use links::{LinkRenewer, RenewLinks};
 pub use machine::Guild;
+pub use mentions::{Named, may_mention};
 pub use outbox::Output;
 pub use publications::PublicationId;
 pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};

@@ -346,6 +346,7 @@ impl Guild {
             BulkRole(bulk) => self.bulk_role(turn, bulk),
             ShowPresence(user, presence) => self.show_presence(turn, *user, presence.as_ref()),
             ShowVoice(user, channel) => self.show_voice(turn, *user, *channel),
+            EmptyVoice(channel) => self.end_voice_room(turn, *channel),
             ReadVoiceState(user) => self.read_voice_state(turn, *user),
             UpdateVoiceState(user, patch) => self.update_voice_state(turn, *user, patch),
             ;

@@ -1,32 +1,53 @@
 //! Mentions: users and roles named in a message, and those that it may notify.
 //!
 //! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of reference.md §10.3.
-//! Doors       `parse` reads a text; `Guild::resolve_mentions` filters by permission and existence.
+//! Doors       `Named::parse` reads a text, `Named::allowed` filters by the sender's choice, and `may_mention` and
+//!             `Guild::resolve_mentions` by permission and existence.
 //! Invariants  any text is accepted; each id is returned once, in order of first appearance. Code has no mentions
 //!             (`code_spans`).
 //! Limits      `mentions_max` users and the same number of roles; further ones are plain text.
 
 use crate::{code_spans::outside_code, command::AllowedMentions, machine::Guild};
-use guildhall_model::{Id, Member, Permissions, RoleId, User, UserId};
+use guildhall_model::{Id, Member, Permissions, Role, RoleId, User, UserId};
 use std::sync::Arc;
 
 /// Ids in a text, whether or not they exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub struct Named {
     pub users: Vec<UserId>,
     pub roles: Vec<RoleId>,
     /// `@everyone` or `@here`.
     pub everyone: bool,
 }
 
-/// Parses `content`, except code in it.
-pub(crate) fn parse(content: &str, max: usize) -> Named {
-    let mut named = Named::default();
-    for piece in outside_code(content) {
-        named.everyone |= has_word(piece, "@everyone") || has_word(piece, "@here");
-        parse_ids(piece, max, &mut named);
+impl Named {
+    /// Parses `content`, except code in it: `max` users and as many roles.
+    #[must_use]
+    pub fn parse(content: &str, max: usize) -> Self {
+        let mut named = Self::default();
+        for piece in outside_code(content) {
+            named.everyone |= has_word(piece, "@everyone") || has_word(piece, "@here");
+            parse_ids(piece, max, &mut named);
+        }
+        named
     }
-    named
+
+    /// Those that the sender allows; none: all.
+    #[must_use]
+    pub fn allowed(mut self, allowed: Option<&AllowedMentions>) -> Self {
+        if let Some(allowed) = allowed {
+            self.users.retain(|id| allowed.all_users || allowed.users.contains(id));
+            self.roles.retain(|id| allowed.all_roles || allowed.roles.contains(id));
+            self.everyone &= allowed.everyone;
+        }
+        self
+    }
+}
+
+/// Whether a role, other than `@everyone`, may be mentioned with these permissions.
+#[must_use]
+pub fn may_mention(role: &Role, permissions: Permissions) -> bool {
+    role.mentionable || permissions.contains(Permissions::MENTION_EVERYONE)
 }
 
 /// Whether the text has the word by itself. Between letters or digits it is a part of another, such as an address.
@@ -94,27 +115,21 @@ impl Guild {
         mentioning: Mentioning,
     ) -> Mentions {
         let Mentioning { permissions, replied } = mentioning;
-        let named = parse(content, self.limits.mentions_max);
-        let may_mention_all = permissions.contains(Permissions::MENTION_EVERYONE);
-        let user_is_wanted = |id: &UserId| allowed.is_none_or(|a| a.all_users || a.users.contains(id));
-        let role_is_wanted = |id: &RoleId| allowed.is_none_or(|a| a.all_roles || a.roles.contains(id));
-
-        let mut users: Vec<UserId> = named.users.into_iter().filter(user_is_wanted).collect();
+        let Named { mut users, roles, everyone } = Named::parse(content, self.limits.mentions_max).allowed(allowed);
         if let Some(replied) = replied
             && allowed.is_none_or(|a| a.replied_user)
             && !users.contains(&replied)
         {
             users.push(replied);
         }
-        let role_is_open = |id: &RoleId| {
-            // The id of `@everyone` is not a role mention.
-            *id != self.structure.id().cast()
-                && self.structure.roles.get(id).is_some_and(|role| role.mentionable || may_mention_all)
+        let is_everyone = |id: &RoleId| *id == self.structure.id().cast();
+        let is_open = |id: &RoleId| {
+            !is_everyone(id) && self.structure.roles.get(id).is_some_and(|of| may_mention(of, permissions))
         };
         Mentions {
             users: users.into_iter().filter_map(|id| Some(self.members.entry(id)?.member.user.clone())).collect(),
-            roles: named.roles.into_iter().filter(role_is_wanted).filter(role_is_open).collect(),
-            everyone: named.everyone && may_mention_all && allowed.is_none_or(|a| a.everyone),
+            roles: roles.into_iter().filter(is_open).collect(),
+            everyone: everyone && permissions.contains(Permissions::MENTION_EVERYONE),
         }
     }
 
@@ -135,7 +150,7 @@ mod tests {
             roles: roles.iter().copied().map(RoleId::new).collect(),
             everyone,
         };
-        assert_eq!(parse(content, 3), expected, "{content:?}");
+        assert_eq!(Named::parse(content, 3), expected, "{content:?}");
     }
 
     #[test]
@@ -234,7 +249,7 @@ mod tests {
             let count = rng.below(24);
             let content: String = (0..count).map(|_| *rng.pick(PIECES).expect("there are pieces")).collect();
             let max = rng.below(4) as usize;
-            assert_eq!(parse(&content, max), naive(&content, max), "seed {seed}: {content:?}");
+            assert_eq!(Named::parse(&content, max), naive(&content, max), "seed {seed}: {content:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns        `VoiceTable`; the rules of reference.md §9; suppression; `ReadVoiceState`, `UpdateVoiceState`, by which
 //!             the audience of a stage becomes speakers.
-//! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; `refresh_voice` when a member changes,
+//! Doors       `set_session_voice` (op 4), `Command::ShowVoice`, `EmptyVoice`; `refresh_voice` when a member changes,
 //!             `voice_follows_structure` when roles, channels or the guild change.
 //! Invariants  V1 a user has at most one voice state in the guild, and each connected session belongs to its user. V2
 //!             members who can view only the channel that was left see the user leave; members who can view the new one
@@ -159,10 +159,18 @@ impl Guild {
         }
     }
 
-    /// Disconnects at most `max` users of a channel.
-    pub(crate) fn empty_voice(&mut self, channel_id: ChannelId, max: usize) {
+    /// Disconnects at most `max` users of a channel; the number of these.
+    pub(crate) fn empty_voice(&mut self, channel_id: ChannelId, max: usize) -> usize {
         let users: Vec<UserId> = self.voice.users_in(channel_id).take(max).collect();
-        users.into_iter().for_each(|user_id| self.leave_voice(user_id));
+        users.iter().for_each(|user_id| self.leave_voice(*user_id));
+        users.len()
+    }
+
+    pub(crate) fn end_voice_room(&mut self, turn: Turn<'_>, channel_id: ChannelId) -> CommandResult<u64> {
+        if turn.actor != Actor::System {
+            return Err(Refusal::MissingPermissions.into());
+        }
+        Ok(self.empty_voice(channel_id, STEP_ITEMS) as u64)
     }
 
     /// Moves a connected user to another channel, whatever its limit.

@@ -19,7 +19,7 @@ use guildhall_http_kit::{FieldError, FieldErrors, FileHead, FilePiece, OverQuota
 use guildhall_model::{Attachment, ChannelId, Id, Message, NewAttachment};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -104,6 +104,13 @@ impl Uploads {
     /// Which files there are, as in `files[n]`.
     pub fn numbers(&self) -> Vec<usize> {
         self.done.iter().map(|upload| upload.number).collect()
+    }
+
+    /// Those with these numbers; the others are removed.
+    #[must_use]
+    pub fn only(mut self, numbers: &BTreeSet<usize>) -> Self {
+        self.done.retain(|upload| numbers.contains(&upload.number));
+        self
     }
 
     /// It may go on (U1).
@@ -226,6 +233,16 @@ impl StoredFiles {
 
     fn new_attachments(&self) -> impl Iterator<Item = NewAttachment> {
         self.attachments.iter().cloned().map(NewAttachment::from)
+    }
+
+    /// They belong to no message: an interaction names them.
+    pub fn attachments(&self) -> &[Attachment] {
+        &self.attachments
+    }
+
+    /// From now on the sweep may remove them.
+    pub async fn release(self) {
+        self.remove(|_| false).await;
     }
 
     /// An edited message gets them.

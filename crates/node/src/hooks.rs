@@ -266,6 +266,8 @@ fn text_of(guild_id: GuildId, actor: Actor, command: &mut Command) -> Option<(Pl
         Command::ExecuteWebhook(webhook_id, _, post) => {
             (place(post.thread_id, Author::Webhook(*webhook_id), None), Text::New(&mut post.message))
         }
+        // The text follows, in an edit.
+        Command::CreateResponse(_, response) if response.is_deferred => return None,
         Command::CreateResponse(channel_id, response) => {
             let author = Author::User(response.application);
             (place(Some(*channel_id), author, None), Text::New(&mut response.message))
@@ -323,12 +325,55 @@ impl Node {
         has_hook.then(|| self.inner.reviews.read())
     }
 
+    /// Lets the hook for messages review an answer of an application that no guild receives, because one account reads
+    /// it alone.
+    ///
+    /// # Errors
+    /// `Blocked`, `Unavailable`.
+    pub async fn review_answer(
+        &self,
+        guild_id: GuildId,
+        channel_id: ChannelId,
+        application: UserId,
+        message: &mut NewMessage,
+    ) -> Result<(), Refusal> {
+        let place = Place { guild_id, channel_id: Some(channel_id), author: Author::User(application), edited: None };
+        self.review_text(place, Text::New(message)).await
+    }
+
+    /// The same for a change of such an answer.
+    ///
+    /// # Errors
+    /// `Blocked`, `Unavailable`.
+    pub async fn review_answer_edit(
+        &self,
+        guild_id: GuildId,
+        (channel_id, message_id): (ChannelId, MessageId),
+        application: UserId,
+        patch: &mut MessagePatch,
+    ) -> Result<(), Refusal> {
+        if !has_text(patch) {
+            return Ok(());
+        }
+        let author = Author::User(application);
+        let place = Place { guild_id, channel_id: Some(channel_id), author, edited: Some(message_id) };
+        self.review_text(place, Text::Edit(patch)).await
+    }
+
     /// Lets the hook for messages review a command that has a text.
     pub(crate) async fn review(&self, guild_id: GuildId, actor: Actor, command: &mut Command) -> Result<(), Refusal> {
+        // Few nodes have a hook, and few commands a text.
+        if self.inner.hooks.get().is_none_or(|hooks| hooks.review_message.is_none()) {
+            return Ok(());
+        }
+        let Some((place, text)) = text_of(guild_id, actor, command) else { return Ok(()) };
+        self.review_text(place, text).await
+    }
+
+    async fn review_text(&self, place: Place, text: Text<'_>) -> Result<(), Refusal> {
         let Some(hook) = self.inner.hooks.get().and_then(|hooks| hooks.review_message.as_deref()) else {
             return Ok(());
         };
-        let Some((place, text)) = text_of(guild_id, actor, command) else { return Ok(()) };
         // In a box, because few commands have a text, and the future of each would have room for it.
         Box::pin(review(hook, &self.inner.reviews, place, text)).await
     }

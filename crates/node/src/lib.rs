@@ -10,6 +10,7 @@
 
 mod accounts;
 mod announcements;
+mod application_key;
 mod cache;
 mod canaries;
 mod cluster;
@@ -51,6 +52,7 @@ mod voice_key;
 mod worker;
 mod writes;
 
+pub use application_key::ApplicationKey;
 pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{
     BalanceOptions, ClusterKey, ClusterReport, HandoffFault, HandoffFigures, HandoffReport, JoinError, Leave,

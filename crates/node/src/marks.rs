@@ -18,13 +18,20 @@ impl Marks {
     }
 
     fn mark(&self, purpose: &str, bytes: &[u8]) -> [u8; MARK_BYTES] {
+        let mut mark = [0; MARK_BYTES];
+        mark.copy_from_slice(&self.seed(purpose, bytes)[..MARK_BYTES]);
+        mark
+    }
+
+    /// A secret for a purpose of its own: never that of a mark, of which others see a half.
+    pub(crate) fn seed(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(purpose.as_bytes());
         context.update(&[0]);
         context.update(bytes);
-        let mut mark = [0; MARK_BYTES];
-        mark.copy_from_slice(&context.sign().as_ref()[..MARK_BYTES]);
-        mark
+        let mut seed = [0; 32];
+        seed.copy_from_slice(context.sign().as_ref());
+        seed
     }
 }
 

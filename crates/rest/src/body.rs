@@ -219,6 +219,15 @@ pub(crate) struct MessageBodyInput {
     _reservation: Reservation,
 }
 
+impl MessageBodyInput {
+    /// The JSON of a response to a request of this node. It has no files.
+    pub fn of_response(api: &Api, permit: ReadPermit, mut bytes: Vec<u8>) -> Result<Self, ApiError> {
+        // No peer sent it, so such responses have a share together.
+        let (value, reservation) = parse_tree(&mut bytes, permit, 0, &api.body_quotas, BodyLimits::MESSAGE.values_max)?;
+        Ok(Self { value, uploads: Uploads::default(), _reservation: reservation })
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for MessageRequest {
     type Rejection = Infallible;
 

@@ -9,7 +9,10 @@ use crate::{
     auth::Caller,
     error::ApiError,
     limits::{Bucket, RateLimits},
-    routes::{announcements::CROSSPOSTS_IN_FLIGHT_MAX, interactions::Answers},
+    routes::{
+        announcements::CROSSPOSTS_IN_FLIGHT_MAX,
+        interactions::{Answers, Endpoints},
+    },
     unserved::Unserved,
 };
 use async_trait::async_trait;
@@ -157,6 +160,8 @@ pub(crate) struct Api {
     pub commands: Mutex<()>,
     /// For interactions.
     pub answers: Answers,
+    /// For interactions by HTTP.
+    pub endpoints: Endpoints,
     clock: Arc<dyn Clock>,
 }
 
@@ -179,6 +184,7 @@ impl Api {
             dictionaries: state.dictionaries,
             commands: Mutex::default(),
             answers: Answers::default(),
+            endpoints: Endpoints::new(state.limits.private_endpoints),
             node: state.node,
             limits: state.limits,
             hidden_channels: state.hidden_channels,

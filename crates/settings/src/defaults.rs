@@ -2,8 +2,8 @@
 
 use super::value::{
     BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions,
-    HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter, LogFormat, MetricsAccess, PrivateWebhooks, StreamMode,
-    SubjectIs, Synchronous, Text, Upgrades, UploadMode,
+    HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter, LogFormat, MetricsAccess, PrivateEndpoints,
+    PrivateWebhooks, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -139,6 +139,8 @@ pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 pub const CHAT: ChatMode = ChatMode::Off;
 pub const DASHBOARD: DashboardMode = DashboardMode::On;
 
+/// A bot is no key to the network of the node.
+pub const PRIVATE_ENDPOINTS: PrivateEndpoints = PrivateEndpoints::Off;
 /// A key of the backend API is no key to the network of the node.
 pub const PRIVATE_WEBHOOKS: PrivateWebhooks = PrivateWebhooks::Off;
 /// Ten times what a service in the same data centre needs.

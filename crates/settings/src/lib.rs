@@ -42,8 +42,8 @@ pub use store_url::{DATABASE_FILE, Database, PostgresUrl, StoreUrl};
 pub use value::{
     Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
     DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter,
-    LogFormat, MetricsAccess, PrivateWebhooks, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode,
-    UsersPreset, VoiceEndpoint,
+    LogFormat, MetricsAccess, PrivateEndpoints, PrivateWebhooks, Secret, StreamMode, SubjectIs, Synchronous, Text,
+    Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use raw::RawConfig;

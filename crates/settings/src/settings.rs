@@ -16,8 +16,8 @@ use super::{
     value::{
         Addresses, Allowed, BalanceMode, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck,
         DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, HookFailure, IoUring, KeepEvents, LogFilter,
-        LogFormat, MetricsAccess, PrivateWebhooks, Secret, StreamMode, SubjectIs, Synchronous, Text, Upgrades,
-        UploadMode, UsersPreset, Value, VoiceEndpoint,
+        LogFormat, MetricsAccess, PrivateEndpoints, PrivateWebhooks, Secret, StreamMode, SubjectIs, Synchronous, Text,
+        Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -464,6 +464,13 @@ settings! {
         /// this machine. A holder of a key with the scope `events` can then have the node send requests to them. "off":
         /// only https:// and public addresses.
         private_webhooks: PrivateWebhooks => defaults::PRIVATE_WEBHOOKS;
+    }
+    /// Interactions that are sent by HTTP to the URLs of applications (`interactions_endpoint_url`).
+    interactions: InteractionsConfig {
+        /// "on": these URLs may be http:// URLs, and their hosts may have addresses of private networks and of this
+        /// machine. An owner of a bot can then have the node send requests to them. "off": only https:// and public
+        /// addresses.
+        private_endpoints: PrivateEndpoints => defaults::PRIVATE_ENDPOINTS;
     }
     /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. Files are deleted with their message,
     /// pictures with the object that shows them.

@@ -63,7 +63,7 @@ fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
     check_file(
         "[database]\n",
         &[
-            "guildhall.toml:1: [database] is not a section; there are [server], [tls], [deflate], [limits], [users], [visibility], [directs], [codec], [store], [cluster], [messages], [hook], [events], [uploads], [auth], [voice], [log], [canaries], [traces]",
+            "guildhall.toml:1: [database] is not a section; there are [server], [tls], [deflate], [limits], [users], [visibility], [directs], [codec], [store], [cluster], [messages], [hook], [events], [interactions], [uploads], [auth], [voice], [log], [canaries], [traces]",
         ],
     );
     check_file("listen = 1", &["guildhall.toml:1: `listen` is not a setting; did you mean `server.listen`?"]);

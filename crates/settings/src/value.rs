@@ -340,6 +340,16 @@ choices! {
 }
 
 choices! {
+    /// Whether interactions may go to private networks.
+    PrivateEndpoints {
+        /// Applications may name addresses of private networks.
+        On = "on",
+        /// The node refuses such addresses.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Whether webhooks may reach private networks.
     PrivateWebhooks {
         /// Webhooks may call addresses of private networks.

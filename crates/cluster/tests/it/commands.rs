@@ -384,6 +384,7 @@ pub fn commands() -> Vec<Command> {
         } }));
         ShowPresence => Command::ShowPresence(id(7), Some(presence()));
         ShowVoice => Command::ShowVoice(id(7), Some(id(100)));
+        EmptyVoice => Command::EmptyVoice(id(100));
         ReadVoiceState => Command::ReadVoiceState(id(7));
         UpdateVoiceState => Command::UpdateVoiceState(id(7), VoiceStatePatch {
             channel_id: Some(id(100)), suppress: Some(false), request_to_speak_timestamp: Some(Some(at(1))),

@@ -378,6 +378,7 @@ requests! {
     BulkRole(bulk: Box<super::BulkRole>) -> u64;
     ShowPresence(user: UserId, presence: Option<Arc<Presence>>) -> ();
     ShowVoice(user: UserId, channel: Option<ChannelId>) -> ();
+    EmptyVoice(channel: ChannelId) -> u64;
     ReadVoiceState(user: UserId) -> Box<VoiceEntry>;
     UpdateVoiceState(user: UserId, patch: VoiceStatePatch) -> ();
 }

@@ -103,6 +103,7 @@ fn cases() -> Vec<Case> {
         Case { for_admins: false, ..case("add a member", Guild, &[], |_| Command::AddMember(user(NOBODY))) },
         Case { for_admins: false, ..case("show a presence", Guild, &[], |_| Command::ShowPresence(ANA, None)) },
         Case { for_admins: false, ..case("show in voice", Guild, &[], |_| Command::ShowVoice(ANA, None)) },
+        Case { for_admins: false, ..case("end a voice room", Guild, &[], |t| Command::EmptyVoice(t.channel)) },
         case("nick another", Guild, &[Permissions::MANAGE_NICKNAMES], |_| {
             patch(MemberPatch { nick: Some(None), ..MemberPatch::default() })
         }),
@@ -176,7 +177,7 @@ fn permissions_of_the_system_of_strangers_and_of_administrators() {
         let (mut world, things) = scene();
         let expected = if case.place == Place::Guild { Refusal::UnknownGuild } else { Refusal::MissingAccess };
         let command = (case.command)(things);
-        if !matches!(command, Command::ShowPresence(..) | Command::ShowVoice(..)) {
+        if !matches!(command, Command::ShowPresence(..) | Command::ShowVoice(..) | Command::EmptyVoice(_)) {
             assert_eq!(world.by(NOBODY, command).unwrap_err(), expected, "{}", case.name);
         }
 

@@ -589,6 +589,7 @@ impl Lab {
                 self.system(Command::ShowVoice(member(n), Some(CROWDED)));
             }
         }
+        self.system(Command::EmptyVoice(CROWDED));
         // Permissions change for all users in voice.
         self.owner(Command::PutOverwrite(CROWDED, deny_everyone(Permissions::SPEAK)));
         self.some_slices();

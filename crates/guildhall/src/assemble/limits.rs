@@ -12,8 +12,8 @@ use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_rest::{ApiLimits, UserPolicy};
 use guildhall_session::{LogLimits, Share};
 use guildhall_settings::{
-    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, KeepEvents, PrivateWebhooks,
-    StreamMode, UsersPreset,
+    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, KeepEvents, PrivateEndpoints,
+    PrivateWebhooks, StreamMode, UsersPreset,
 };
 use std::{num::NonZeroU32, thread};
 
@@ -210,7 +210,8 @@ pub(super) fn api_limits(config: &Config) -> ApiLimits {
         100 => ApiLimits::default(),
         percent => ApiLimits::default().scaled(f64::from(percent) / 100.0),
     };
-    ApiLimits { users: user_policy(config), ..limits }
+    let private_endpoints = config.interactions.private_endpoints == PrivateEndpoints::On;
+    ApiLimits { users: user_policy(config), private_endpoints, ..limits }
 }
 
 fn user_policy(config: &Config) -> UserPolicy {

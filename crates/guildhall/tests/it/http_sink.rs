@@ -1,6 +1,9 @@
-//! A server that receives requests of a node: webhooks, and the hook before delivery.
+//! A server that receives requests of a node: webhooks, the hook before delivery, interactions by HTTP.
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{
+    hmac,
+    signature::{ED25519, UnparsedPublicKey},
+};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -25,6 +28,17 @@ pub struct Received {
 }
 
 impl Received {
+    /// Whether the signature of an interaction is that of this application, by its `verify_key`.
+    pub fn is_of_application(&self, verify_key: &str) -> bool {
+        let bytes = |hex: &str| -> Option<Vec<u8>> {
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()).collect()
+        };
+        let signed = format!("{}{}", self.headers["x-signature-timestamp"], self.text);
+        let key = UnparsedPublicKey::new(&ED25519, bytes(verify_key).expect("hexadecimal"));
+        bytes(&self.headers["x-signature-ed25519"])
+            .is_some_and(|signature| key.verify(signed.as_bytes(), &signature).is_ok())
+    }
+
     /// Whether the signature is that of this secret.
     pub fn is_signed(&self, secret: &str) -> bool {
         let signed = format!("{}.{}", self.headers["guildhall-timestamp"], self.text);
@@ -42,10 +56,15 @@ pub struct Sink {
 impl Sink {
     /// Answers each request by `reply`, on a thread per connection, until the process of the test ends.
     pub fn start(reply: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_with(move |received| reply(&received.body))
+    }
+
+    /// The same by the whole request.
+    pub fn start_with(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let (sender, received) = channel();
-        let reply: Arc<dyn Fn(&Value) -> Reply + Send + Sync> = Arc::new(reply);
+        let reply: Arc<dyn Fn(&Received) -> Reply + Send + Sync> = Arc::new(reply);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (sender, reply) = (sender.clone(), reply.clone());
@@ -71,7 +90,7 @@ impl Sink {
     }
 }
 
-fn serve(stream: &TcpStream, sender: &Sender<Received>, reply: &(dyn Fn(&Value) -> Reply + Send + Sync)) {
+fn serve(stream: &TcpStream, sender: &Sender<Received>, reply: &(dyn Fn(&Received) -> Reply + Send + Sync)) {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     loop {
@@ -95,8 +114,9 @@ fn serve(stream: &TcpStream, sender: &Sender<Received>, reply: &(dyn Fn(&Value) 
         }
         let text = String::from_utf8(text).unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
-        let reply = reply(&body);
-        let _ = sender.send(Received { headers, text, body });
+        let received = Received { headers, text, body };
+        let reply = reply(&received);
+        let _ = sender.send(received);
         let Some((status, body)) = reply else {
             // Until the other end gives up.
             let _ = reader.read_line(&mut String::new());

@@ -1,7 +1,7 @@
 //! The hook before delivery (`hook.url`), with a service that this test is.
 
 use crate::{
-    backend::{ANA, BOB, Backend, CHANNEL, client},
+    backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, client},
     http_sink::{Reply, Sink},
     support::{Answer, Demo, Http, metrics},
 };
@@ -97,6 +97,43 @@ fn a_service_refuses_and_changes_messages() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+}
+
+#[test]
+fn an_answer_for_one_reader_is_reviewed() {
+    let sink = Sink::start(decide);
+    let mut scene = Scene::new(&sink.url(), "refuse");
+    let token = scene.backend.token(BOT);
+    let (mut bot, _) = client(&scene.demo, &format!("Bot {token}"), "?v=10&encoding=json", 1);
+    let mut of_bot = Http::new(scene.demo.addr, &format!("Bot {token}"));
+    let commands = format!("/api/v10/applications/{BOT}/commands");
+    let command = of_bot.request("POST", &commands, Some(&json!({"name": "a", "description": "d"}))).unwrap().body;
+    let data = json!({"id": command["id"], "name": "a", "type": 1});
+    let invocation = json!({"type": 2, "application_id": BOT, "channel_id": CHANNEL, "guild_id": GUILD, "data": data});
+    assert_eq!(scene.bob.request("POST", "/api/v10/interactions", Some(&invocation)).unwrap().status, 204);
+    let got = bot.await_payload(0, Some("INTERACTION_CREATE"))["d"].clone();
+    let (id, token) = (got["id"].as_str().unwrap(), got["token"].as_str().unwrap());
+    let mut anyone = Http::new(scene.demo.addr, "");
+    let mut answer = |content: &str| {
+        let path = format!("/api/v10/interactions/{id}/{token}/callback?with_response=true");
+        let body = json!({"type": 4, "data": {"content": content, "flags": 64}});
+        anyone.request("POST", &path, Some(&body)).unwrap()
+    };
+    let refused = answer("buy spam");
+    assert_eq!((refused.status, &refused.body["code"]), (400, &json!(200_000)), "{refused:?}");
+    let reviewed = sink.next().body;
+    assert_eq!((&reviewed["content"], &reviewed["channel_id"]), (&json!("buy spam"), &json!(CHANNEL)));
+    assert_eq!(reviewed["author"], json!({"kind": "user", "id": BOT}));
+    // The refused text does not count as the answer.
+    let answered = answer("teh").body;
+    let message = &answered["resource"]["message"];
+    assert_eq!((&message["content"], &message["flags"]), (&json!("the"), &json!(64)), "{answered}");
+    let original = format!("/api/v10/webhooks/{BOT}/{token}/messages/@original");
+    let edited = anyone.request("PATCH", &original, Some(&json!({"content": "more spam"}))).unwrap();
+    assert_eq!(edited.status, 400, "{edited:?}");
+    sink.next();
+    assert_eq!(sink.next().body["message_id"], message["id"]);
+    assert_eq!(anyone.get(&original).unwrap().body["content"], "the");
 }
 
 #[test]

@@ -176,9 +176,20 @@ fn r2_joins_moves_and_ends_follow_the_media_server() {
     assert_eq!(scene.v1("GET", None).body["channel_id"], json!(a));
     scene.reported(&scene.event("participant_connection_aborted", &a, &session_id));
     assert_eq!(scene.seen(), Value::Null);
+    // A room that has ended has nobody in it, and the other rooms stay as they are.
+    scene.reported(&scene.event("participant_joined", &b, "none"));
+    assert_eq!(scene.seen(), json!(b));
+    let finished = |room: &str| json!({"event": "room_finished", "room": {"name": format!("{}-{room}", scene.guild)}});
+    let (of_a, of_b) = (finished(&a), finished(&b));
+    scene.reported(&of_a);
+    assert_eq!(scene.v1("GET", None).body["channel_id"], json!(b));
+    scene.reported(&of_b);
+    assert_eq!(scene.seen(), Value::Null);
+    scene.reported(&of_b);
     // A report that is not about a member in one of our rooms is accepted, and changes nothing.
     for other in [
-        json!({"event": "room_finished", "room": {"name": format!("{}-{a}", scene.guild)}}),
+        json!({"event": "room_finished", "room": {"name": "5-6"}}),
+        json!({"event": "room_started", "room": {"name": format!("{}-{a}", scene.guild)}}),
         json!({"event": "participant_joined", "room": {"name": "lobby"}, "participant": {"identity": "ana"}}),
         json!({"event": "participant_joined", "room": {"name": format!("{}-{a}", scene.guild)}, "participant": {"identity": "77"}}),
         json!({"event": "participant_joined", "room": {"name": "5-6"}, "participant": {"identity": scene.ana.id}}),

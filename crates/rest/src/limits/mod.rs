@@ -70,6 +70,8 @@ pub struct ApiLimits {
     /// Searches at the same time: one for members reads a whole guild on a thread of its own, one for messages has a
     /// connection to the database for two seconds at most. Others wait.
     pub searches_in_flight_max: usize,
+    /// Whether interactions may go to addresses of private networks, and to http:// URLs.
+    pub private_endpoints: bool,
 }
 
 impl Default for ApiLimits {
@@ -87,6 +89,7 @@ impl Default for ApiLimits {
             requests_in_flight_max: 2048,
             uploads_in_flight_max: 32,
             searches_in_flight_max: 2,
+            private_endpoints: false,
             users: UserPolicy::OPEN,
         }
     }

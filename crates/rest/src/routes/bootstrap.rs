@@ -3,7 +3,7 @@
 //! Invariants  answers have every field that a known library needs (docs/protocol/reference.md §12).     Spec
 //!             docs/protocol/reference.md §10.2.
 
-use super::{Call, PathParams, small::need_own_application};
+use super::{Call, PathParams, interactions::endpoint::Endpoint, small::need_own_application};
 use crate::{
     auth::{Caller, Credential},
     body::{BodyLimits, JsonRequest},
@@ -36,6 +36,8 @@ use std::{net::IpAddr, sync::Arc};
 const GUILDS_PER_SHARD: usize = 1000;
 /// Of user names and display names.
 const NAME_CHARS_MAX: usize = 32;
+
+pub(super) const ONLY_BOTS: ApiError = ApiError::coded(StatusCode::FORBIDDEN, 20002, "Only bots can use this endpoint");
 
 const UNKNOWN_URL: ApiError = ApiError::coded(
     StatusCode::MISDIRECTED_REQUEST,
@@ -181,11 +183,16 @@ pub(super) async fn application_by_id(Call { api, caller, params }: Call) -> Res
 
 /// The application behind a bot: here one per bot, with the bot's id, name and flags.
 pub(super) async fn application(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
-    let user: &User = &caller;
-    if !user.bot {
-        return Err(ApiError::coded(StatusCode::FORBIDDEN, 20002, "Only bots can use this endpoint"));
+    if !caller.bot {
+        return Err(ONLY_BOTS);
     }
-    let guilds_count = api.node.guilds_of_user(caller.id).await?.len();
+    described(&api, &caller).await
+}
+
+/// The application of a bot, as it sees it.
+pub(super) async fn described(api: &Api, user: &User) -> Result<Response, ApiError> {
+    let guilds_count = api.node.guilds_of_user(user.id).await?.len();
+    let endpoint = Endpoint::read(api, user.id).await?;
     let body = json!({
         "id": user.id,
         "name": user.username,
@@ -194,8 +201,8 @@ pub(super) async fn application(State(api): State<Arc<Api>>, caller: Caller) -> 
         "summary": "",
         "bot_public": true,
         "bot_require_code_grant": false,
-        // Signs interactions sent over HTTP; there are none, so no key would be truer than this one.
-        "verify_key": "0".repeat(64),
+        // Verifies interactions by HTTP.
+        "verify_key": api.node.application_key(user.id).public(),
         "flags": user.application_flags,
         "flags_new": user.application_flags.to_string(),
         "owner": UserBody::from(user).for_rest(),
@@ -203,7 +210,7 @@ pub(super) async fn application(State(api): State<Arc<Api>>, caller: Caller) -> 
         "team": null,
         "tags": [],
         "redirect_uris": [],
-        "interactions_endpoint_url": null,
+        "interactions_endpoint_url": endpoint.map(|endpoint| endpoint.url),
         "role_connections_verification_url": null,
         "event_webhooks_url": null,
         "event_webhooks_status": 1,

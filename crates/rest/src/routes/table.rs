@@ -10,7 +10,7 @@ use super::{
     announcements, attachments, auto_moderation, bans, bootstrap, channels, commands, directs, emojis,
     erased::{Erased, erased},
     foreign_webhooks, guilds,
-    interactions::{callback, index, invoke, permissions},
+    interactions::{callback, endpoint, index, invoke, permissions},
     invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, search, settings_proto, small,
     stages, stickers, threads, voice_states, webhooks,
 };
@@ -240,6 +240,7 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/applications/{application_id}/entitlements"                                         small::entitlements              Read;
     GET    "/applications/{application_id}/emojis"                                               small::application_emojis        Read;
     GET    "/applications/{application_id}/role-connections/metadata"                            small::role_connections          Read;
+    PATCH  "/applications/@me"                                                           endpoint::update                 StructureWrite Caller;
     GET    "/oauth2/applications/@me"                                                    bootstrap::application           Read;
     GET    "/applications/{application_id}/commands"                                     commands::list                   Commands;
     PUT    "/applications/{application_id}/commands"                                     commands::replace                Commands       Caller;

@@ -1,5 +1,6 @@
 //! Interactions: users invoke commands and components, and applications answer.
 
+use super::uploads::{Form, get, path_of};
 use crate::{
     support::Http,
     test_node::{Client, EVERYTHING, Person, TestNode},
@@ -51,6 +52,9 @@ impl Stage {
             {"name": "find", "description": "d", "options": [
                 {"type": 3, "name": "word", "description": "d", "autocomplete": true, "required": true}]},
             {"name": "private", "description": "d", "contexts": [1]},
+            {"name": "file", "description": "d", "options": [
+                {"type": 11, "name": "one", "description": "d", "required": true},
+                {"type": 11, "name": "two", "description": "d"}]},
         ]);
         let commands = bot.done("PUT", &format!("/applications/{}/commands", bot.id), commands);
         // INTERACTION_CREATE needs no intent.
@@ -289,6 +293,35 @@ fn n3_an_ephemeral_message_reaches_its_reader_alone() {
 }
 
 #[test]
+fn an_ephemeral_message_resolves_its_mentions() {
+    let mut stage = Stage::new();
+    let role = |name: &str, mentionable: bool| {
+        let form = json!({"name": name, "mentionable": mentionable, "permissions": "0"});
+        text(&stage.ana.done("POST", &format!("/guilds/{}/roles", stage.guild), form)["id"]).to_owned()
+    };
+    let (open, closed) = (role("open", true), role("closed", false));
+    let (bob, guild) = (stage.bob.id.clone(), stage.guild.clone());
+    let got = stage.invoke("ping", json!({}));
+    // A stranger is no mention, as in any message; without MENTION_EVERYONE only some roles are.
+    let everyone = json!({"permissions": (1_u64 << 10 | 1 << 11 | 1 << 31).to_string()});
+    stage.ana.done("PATCH", &format!("/guilds/{guild}/roles/{guild}"), everyone);
+    let content = format!("<@{bob}> <@5> <@&{open}> <@&{closed}> <@&{guild}> @everyone");
+    let answered = stage.answer(&got, json!({"type": 4, "data": {"content": content, "flags": EPHEMERAL}})).body;
+    let event = stage.of_ana.event("MESSAGE_CREATE");
+    for message in [&answered["resource"]["message"], &event] {
+        assert_eq!(message["mentions"].as_array().map(Vec::len), Some(1), "{message}");
+        assert_eq!(message["mentions"][0]["id"], json!(bob));
+        assert_eq!((&message["mention_roles"], &message["mention_everyone"]), (&json!([open]), &json!(false)));
+    }
+    let original = format!("{}/messages/@original", hook(&got));
+    let edited = stage.call("PATCH", &original, &json!({"components": []})).body;
+    assert_eq!(edited["mentions"][0]["id"], json!(bob), "another field leaves them");
+    let silent = json!({"content": content, "allowed_mentions": {"parse": ["roles"]}});
+    let edited = stage.call("PATCH", &original, &silent).body;
+    assert_eq!((&edited["mentions"], &edited["mention_roles"]), (&json!([]), &json!([open])));
+}
+
+#[test]
 fn an_application_that_does_not_answer_has_failed() {
     let mut stage = Stage::new();
     let got = stage.invoke("ping", json!({}));
@@ -401,6 +434,35 @@ fn callbacks_fit_their_interaction() {
     }
     // Refused callbacks do not count.
     assert_eq!(stage.answer(&got, json!({"type": 4, "data": {"content": "x"}})).status, 200);
+}
+
+#[test]
+fn files_are_options() {
+    let mut stage = Stage::new();
+    let with = |options: Value| stage.request("file", json!({"options": options}));
+    let both = with(json!([{"type": 11, "name": "one", "value": 1}, {"type": 11, "name": "two", "value": "0"}]));
+    let form = Form::json(&both).file("files[0]", "a.txt", b"first").file("files[1]", "b.txt", b"second");
+    let sent = form.send(&stage.ana, "POST", "/interactions");
+    assert_eq!(sent.status, 204, "{sent:?}");
+    let got = stage.of_bot.event("INTERACTION_CREATE");
+    let attachments = &got["data"]["resolved"]["attachments"];
+    let options: Vec<&str> = got["data"]["options"].as_array().unwrap().iter().map(|of| text(&of["value"])).collect();
+    for (id, name, content) in [(options[0], "b.txt", "second"), (options[1], "a.txt", "first")] {
+        let attachment = &attachments[id];
+        assert_eq!((&attachment["filename"], &attachment["id"]), (&json!(name), &json!(id)), "{got}");
+        assert_eq!((&attachment["ephemeral"], &attachment["size"]), (&json!(true), &json!(content.len())));
+        assert_eq!(get(stage.node.addr, &path_of(attachment), "").body, content.as_bytes(), "{attachment}");
+    }
+
+    // Without a file of its number, without a file at all, or without the right to send files.
+    let one = with(json!([{"type": 11, "name": "one", "value": 0}]));
+    let other = Form::json(&one).file("files[3]", "a.txt", b"x").send(&stage.ana, "POST", "/interactions");
+    assert_eq!((other.status, other.json()["code"].as_u64()), (400, Some(50035)), "{other:?}");
+    stage.ana.refused("POST", "/interactions", one.clone(), 400, 50035);
+    let overwrite = json!({"type": 1, "allow": "0", "deny": (1_u64 << 15).to_string()});
+    stage.ana.done("PUT", &format!("/channels/{}/permissions/{}", stage.channel, stage.bob.id), overwrite);
+    let refused = Form::json(&one).file("files[0]", "a.txt", b"x").send(&stage.bob, "POST", "/interactions");
+    assert_eq!((refused.status, refused.json()["code"].as_u64()), (403, Some(50013)), "{refused:?}");
 }
 
 #[test]

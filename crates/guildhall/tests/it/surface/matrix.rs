@@ -211,6 +211,7 @@ fn rows() -> Vec<Row> {
         row("POST", "/attachments/refresh-urls", &[], json!({"attachment_urls": ["https://example.net/"]}), by_anybody(OK)),
         row("POST", "/users/@me/channels", &[], json!({"recipient_id": "{victim}"}), [(403, 50007), OK, OK, OK, OK, OK]),
         row("DELETE", "/users/@me/guilds/{guild_id}", &[], NOTHING, [NO_GUILD, DONE, DONE, DONE, DONE, FORBIDDEN]),
+        row("PATCH", "/applications/@me", &[], json!({}), by_anybody((403, 20002))),
         row("PUT", "/applications/{application_id}/commands", &[], json!([]), by_anybody((403, 20012))),
         row("POST", "/applications/{application_id}/commands", &[], json!({"name": "c"}), by_anybody((403, 20012))),
         row("PATCH", "/applications/{application_id}/commands/{command_id}", &[("command_id", "event_id")], json!({}), by_anybody((403, 20012))),

@@ -22,7 +22,7 @@ impl Raw {
     }
 }
 
-fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
+pub fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
     ask(addr, "GET", path, headers, b"")
 }
 
@@ -63,13 +63,13 @@ impl Form {
         [head.as_bytes(), &self.0].concat()
     }
 
-    fn send(self, person: &Person, method: &str, path: &str) -> Raw {
+    pub fn send(self, person: &Person, method: &str, path: &str) -> Raw {
         exchange(person.addr, &self.request(person, method, path)).unwrap()
     }
 }
 
 /// Path of a file on the node, without its host.
-fn path_of(attachment: &Value) -> String {
+pub fn path_of(attachment: &Value) -> String {
     let url = attachment["url"].as_str().unwrap();
     assert_eq!(attachment["proxy_url"], url);
     url[url.find("/attachments/").unwrap()..].to_owned()

@@ -6,7 +6,7 @@
 //! Limits      `WAITING_MAX` waits at once; records are removed `KEPT_MS` after their interaction by later
 //!             interactions, `SWEEP_PAGE` in `SWEEP_EVERY_MS`: with more than 100 a second they accumulate.
 
-use super::{ANSWER_MS, FOLLOWUPS_MAX, WAITING_MAX, publish, token::Token, unknown_interaction};
+use super::{ANSWER_MS, FOLLOWUPS_MAX, HOLDING_MAX, WAITING_MAX, publish, token::Token, unknown_interaction};
 use crate::{error::ApiError, state::Api};
 use axum::http::StatusCode;
 use guildhall_model::{EventName, Id, MessageId, smallest_id_at, timestamp_of};
@@ -39,12 +39,18 @@ const TIMEOUT: u8 = 2;
 /// State that the handlers of interactions share.
 pub(crate) struct Answers {
     waiting: Arc<Semaphore>,
+    /// Places of interactions whose files are held.
+    pub holding: Arc<Semaphore>,
     swept_at: AtomicI64,
 }
 
 impl Default for Answers {
     fn default() -> Self {
-        Self { waiting: Arc::new(Semaphore::new(WAITING_MAX)), swept_at: AtomicI64::new(0) }
+        Self {
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+            holding: Arc::new(Semaphore::new(HOLDING_MAX)),
+            swept_at: AtomicI64::new(0),
+        }
     }
 }
 

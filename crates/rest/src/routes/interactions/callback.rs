@@ -55,9 +55,7 @@ pub(crate) async fn create(
     let with_response = query.read(|form| Some(form.optional("with_response", form::boolean).unwrap_or(false)))?;
     let permit = ReadPermit::interaction(token.application);
     let input = request.read(&api, permit, token.channel_id, async { Ok(()) }).await?;
-    let (kind, outcome) = answer(&api, &token, input).await?;
-    let news = json!({"id": token.id, "nonce": token.nonce});
-    publish(&api, EventName::InteractionSuccess, token.guild_id, token.user_id, &news)?;
+    let (kind, outcome) = take(&api, &token, input).await?;
     if !with_response {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -89,8 +87,15 @@ fn allowed(token: &Token) -> &'static [u8] {
     }
 }
 
-/// Gives the first answer.
-pub(super) async fn answer(api: &Api, token: &Token, input: MessageBodyInput) -> Result<(u8, Outcome), ApiError> {
+/// Takes the first answer, and notifies the user.
+pub(super) async fn take(api: &Api, token: &Token, input: MessageBodyInput) -> Result<(u8, Outcome), ApiError> {
+    let answered = answer(api, token, input).await?;
+    let news = json!({"id": token.id, "nonce": token.nonce});
+    publish(api, EventName::InteractionSuccess, token.guild_id, token.user_id, &news)?;
+    Ok(answered)
+}
+
+async fn answer(api: &Api, token: &Token, input: MessageBodyInput) -> Result<(u8, Outcome), ApiError> {
     let (kind, data) = form::object(&input.value, |form| {
         let kind = form.required("type", |v| form::integer(v, 1, 255))? as u8;
         if !allowed(token).contains(&kind) {
@@ -185,7 +190,7 @@ async fn update(
         let kept = input.uploads.keep(&api.media, token.channel_id, &files).await?;
         kept.put_into_patch(&mut patch);
         let changed = match source.is_ephemeral {
-            true => ephemeral::edit(api, token, source.message_id, &patch).await,
+            true => ephemeral::edit(api, token, source.message_id, patch).await,
             false => {
                 let patch = ResponsePatch { application: token.application, interaction: None, patch };
                 let command = request::EditResponse(token.channel_id, source.message_id, Box::new(patch));

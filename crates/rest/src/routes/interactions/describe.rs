@@ -31,6 +31,8 @@ pub(super) struct Scene {
     pub guild_id: Option<GuildId>,
     /// Named accounts, members or not.
     users: Vec<Arc<User>>,
+    /// Has the files of the request that options name.
+    pub files: Option<Arc<Message>>,
 }
 
 impl Scene {
@@ -61,6 +63,7 @@ impl Scene {
             application: bot,
             channel_id,
             users: Vec::new(),
+            files: None,
             context,
         };
         for user_id in users {
@@ -123,6 +126,13 @@ impl Scene {
         put("channels", channels.map(|(channel, of)| (channel.id.to_string(), self.channel(channel, *of))).collect());
         let messages = message.iter().map(|of| (of.id.to_string(), json!(MessageBody::new(of).for_rest())));
         put("messages", messages.collect());
+        let files = self.files.iter().map(|message| json!(MessageBody::new(message).for_rest())["attachments"].take());
+        let attachments = files.flat_map(|files| if let Value::Array(files) = files { files } else { Vec::new() });
+        let attachments = attachments.map(|mut body| {
+            body["ephemeral"] = json!(true);
+            (body["id"].as_str().unwrap_or_default().to_owned(), body)
+        });
+        put("attachments", attachments.collect());
         (!resolved.is_empty()).then_some(Value::Object(resolved))
     }
 

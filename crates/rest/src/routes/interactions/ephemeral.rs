@@ -4,9 +4,9 @@
 //! Invariants  N3 events of an ephemeral message name its reader alone, so they go through no guild and no relay; a
 //!             replay withholds them from a reader who left the guild. The reader must still view the channel when one
 //!             is made or changed. (tests of
-//!             `guildhall/tests/it/surface/interactions.rs`)
-//! Limits      `EPHEMERAL_MS` for its components; the token's time for changes by the application. The sweep of
-//!             `super::answers` removes the records.
+//!             `guildhall/tests/it/surface/interactions.rs`) N4 its text is reviewed as that of any message.
+//! Limits      `EPHEMERAL_MS` for its components; the token's time for changes by the application; mentions of the
+//!             first `RESOLVED_MAX` users and roles. The sweep of `super::answers` removes the records.
 
 use super::{
     answers::{EPHEMERAL, is_older, key},
@@ -16,10 +16,11 @@ use super::{
 };
 use crate::{error::ApiError, state::Api};
 use guildhall_guild::{
-    Actor, InteractionContext, InteractionQuery, MessagePatch, MessageReply, Refusal, Response, request,
+    Actor, AllowedMentions, InteractionContext, InteractionQuery, MessagePatch, MessageReply, Named, RESOLVED_MAX,
+    Refusal, Response, may_mention, request,
 };
 use guildhall_model::{
-    Attachment, EventName, Message, MessageId, MessageReference, NewAttachment, UserId,
+    Attachment, EventName, GuildId, Message, MessageId, MessageReference, NewAttachment, Permissions, UserId,
     from_gateway::{MessageBody, MessageExtras},
 };
 use serde::{Deserialize, Serialize};
@@ -64,17 +65,36 @@ impl Ephemeral {
     }
 }
 
-/// The channel as the reader views it; refused if they do not, or the application has left.
-async fn place(api: &Api, token: &Token) -> Result<Box<InteractionContext>, ApiError> {
-    let query =
-        InteractionQuery { application: token.application, users: Vec::new(), roles: Vec::new(), channels: Vec::new() };
-    let guild_id = api.channel_guild(token.channel_id).await?;
+/// The channel as the reader views it, with the named accounts and roles; refused if they do not, or the
+/// application has left.
+async fn place(
+    api: &Api,
+    token: &Token,
+    guild_id: GuildId,
+    named: &Named,
+) -> Result<Box<InteractionContext>, ApiError> {
+    let Named { users, roles, .. } = named.clone();
+    let query = InteractionQuery { application: token.application, users, roles, channels: Vec::new() };
     let query = request::ReadInteraction(token.channel_id, Box::new(query));
     let context = api.node.command(guild_id, Actor::User(token.user_id), query).await?;
     if context.application_permissions.is_none() {
         return Err(ApiError::Refused(Refusal::UnknownWebhook));
     }
     Ok(context)
+}
+
+fn named(content: &str, allowed: Option<&AllowedMentions>) -> Named {
+    Named::parse(content, RESOLVED_MAX).allowed(allowed)
+}
+
+/// Sets the mentions, as the guild does for other messages: of members, and of what the application may mention.
+fn mention(message: &mut Message, named: &Named, context: &InteractionContext) {
+    let permissions = context.application_permissions.unwrap_or(Permissions::NONE);
+    let everyone = message.guild_id.map(GuildId::cast);
+    let roles = context.roles.iter().filter(|role| Some(role.id) != everyone && may_mention(role, permissions));
+    message.mention_roles = roles.map(|role| role.id).collect();
+    message.mentions = context.members.iter().map(|(member, _)| member.user.clone()).collect();
+    message.mention_everyone = named.everyone && permissions.contains(Permissions::MENTION_EVERYONE);
 }
 
 /// Attachments as stored: those without an id get one.
@@ -94,12 +114,19 @@ fn reply(message: Arc<Message>) -> Box<MessageReply> {
     Box::new(MessageReply { message, reactions: Vec::new(), referenced: None })
 }
 
-pub(super) async fn create(api: &Api, token: &Token, response: Response) -> Result<Box<MessageReply>, ApiError> {
-    let context = place(api, token).await?;
+pub(super) async fn create(api: &Api, token: &Token, mut response: Response) -> Result<Box<MessageReply>, ApiError> {
+    let guild_id = api.channel_guild(token.channel_id).await?;
+    // A deferred answer has no text yet.
+    if !response.is_deferred {
+        let message = &mut response.message;
+        api.node.review_answer(guild_id, token.channel_id, token.application, message).await?;
+    }
+    let named = named(&response.message.content, response.message.allowed_mentions.as_ref());
+    let context = place(api, token, guild_id, &named).await?;
     let author = api.node.user(token.application).await?.ok_or_else(unknown_application)?;
     let Response { application, interaction, message: new, kind, reply_to, is_deferred } = response;
     let loading = if is_deferred { Message::LOADING } else { 0 };
-    let message = Message {
+    let mut message = Message {
         content: new.content,
         embeds: new.embeds,
         components: new.components,
@@ -116,6 +143,7 @@ pub(super) async fn create(api: &Api, token: &Token, response: Response) -> Resu
         interaction: Some(interaction),
         ..Message::new(api.node.next_id().await?, token.channel_id, token.guild_id, author)
     };
+    mention(&mut message, &named, &context);
     let made = Ephemeral { reader: token.user_id, message: Arc::new(message) };
     made.put(api).await?;
     made.publish(api, EventName::MessageCreate, &context)?;
@@ -127,16 +155,27 @@ pub(super) async fn edit(
     api: &Api,
     token: &Token,
     message_id: MessageId,
-    patch: &MessagePatch,
+    mut patch: MessagePatch,
 ) -> Result<Box<MessageReply>, ApiError> {
-    let context = place(api, token).await?;
+    let guild_id = api.channel_guild(token.channel_id).await?;
     let found = Ephemeral::read(api, message_id).await?.filter(|found| found.reader == token.user_id);
     let found = found.ok_or(ApiError::UNKNOWN_MESSAGE)?;
+    let place_of = (token.channel_id, message_id);
+    api.node.review_answer_edit(guild_id, place_of, token.application, &mut patch).await?;
     let mut message = Message::clone(&found.message);
     let was_loading = message.flags & Message::LOADING != 0;
     message.flags &= !Message::LOADING;
+    let changes_mentions = patch.content.is_some() || patch.allowed_mentions.is_some();
     if let Some(content) = &patch.content {
         message.content.clone_from(content);
+    }
+    let named = match changes_mentions {
+        true => named(&message.content, patch.allowed_mentions.as_ref()),
+        false => Named::default(),
+    };
+    let context = place(api, token, guild_id, &named).await?;
+    if changes_mentions {
+        mention(&mut message, &named, &context);
     }
     if let Some(embeds) = &patch.embeds {
         message.embeds.clone_from(embeds);
@@ -147,7 +186,7 @@ pub(super) async fn edit(
     if let Some(kept) = &patch.attachments {
         message.attachments.retain(|attachment| kept.contains(&attachment.id));
     }
-    message.attachments.extend(with_ids(api, patch.added.clone()).await?);
+    message.attachments.extend(with_ids(api, patch.added).await?);
     if message.attachments.len() > ATTACHMENTS_MAX {
         return Err(Refusal::InvalidForm("attachments").into());
     }

@@ -199,7 +199,7 @@ impl Followups {
     ) -> Result<Box<MessageReply>, ApiError> {
         let token = &self.token;
         match found {
-            Found::Ephemeral(found) => ephemeral::edit(api, token, found.message.id, &patch).await,
+            Found::Ephemeral(found) => ephemeral::edit(api, token, found.message.id, patch).await,
             Found::Public(message_id) => {
                 let patch = ResponsePatch { application: token.application, interaction: None, patch };
                 let guild_id = api.channel_guild(token.channel_id).await?;

@@ -11,7 +11,9 @@ use super::{
     AUTOCOMPLETE, CHAT_INPUT, COMMAND, COMPONENT, MODAL, OF_MESSAGE, OF_USER, answers,
     components::Used,
     describe::Scene,
+    endpoint::Way,
     ephemeral::Ephemeral,
+    files,
     modals::{Modal, unknown_modal},
     options::{Chosen, Wanted},
     permissions::{Overrides, asker},
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     auth::Caller,
-    body::{BodyLimits, JsonRequest},
+    body::{MessageBodyInput, MessageRequest},
     error::ApiError,
     form::{self, FieldError, FieldErrors},
     permit::ReadPermit,
@@ -29,6 +31,7 @@ use crate::{
 };
 use axum::http::StatusCode;
 use guildhall_guild::Refusal;
+use guildhall_media::Uploads;
 use guildhall_model::{
     ChannelId, EventName, GuildId, Id, Message, MessageId, Nonce, Permissions, UserId, from_gateway::MessageBody,
 };
@@ -49,14 +52,19 @@ struct Invocation {
     data: Value,
     /// For components.
     message_id: Option<MessageId>,
+    /// Numbers of the request's files.
+    sent: Vec<usize>,
 }
 
-pub(crate) async fn create(Call { api, caller, .. }: Call, input: JsonRequest) -> Result<StatusCode, ApiError> {
+pub(crate) async fn create(Call { api, caller, .. }: Call, request: MessageRequest) -> Result<StatusCode, ApiError> {
     if caller.bot {
         return Err(ApiError::coded(StatusCode::FORBIDDEN, 20001, "Bots cannot use this endpoint"));
     }
-    let body = input.json(&api, ReadPermit::caller(&caller), BodyLimits::FORM).await?;
-    let invocation = body.read(|form| {
+    // The channel is in the body, so whether its files may be sent there is known after them.
+    let input = request.read_form(&api, ReadPermit::caller(&caller), async { Ok(()) }).await?;
+    let MessageBodyInput { value, uploads, .. } = &input;
+    let sent = uploads.numbers();
+    let invocation = form::object(value, |form| {
         let kind = form.required("type", |v| form::integer(v, COMMAND.into(), MODAL.into()));
         let application = form.required("application_id", form::id);
         let channel_id = form.required("channel_id", form::id);
@@ -74,18 +82,25 @@ pub(crate) async fn create(Call { api, caller, .. }: Call, input: JsonRequest) -
             nonce,
             data: data?,
             message_id,
+            sent: sent.clone(),
         })
     })?;
     let place = api.answers.place()?;
+    let way = Way::of(&api, invocation.application).await?;
     let made = match invocation.kind {
-        COMMAND | AUTOCOMPLETE => command(&api, &caller, &invocation).await?,
+        COMMAND | AUTOCOMPLETE => command(&api, &caller, &invocation, input.uploads).await?,
         COMPONENT => component(&api, &caller, &invocation).await?,
         _ => modal(&api, &caller, &invocation).await?,
     };
     let Made { token, body } = made;
-    publish(&api, EventName::InteractionCreate, token.guild_id, token.application, &body)?;
+    if way.is_none() {
+        publish(&api, EventName::InteractionCreate, token.guild_id, token.application, &body)?;
+    }
     let news = json!({"id": token.id, "nonce": token.nonce});
     publish(&api, EventName::InteractionCreate, token.guild_id, token.user_id, &news)?;
+    if let Some(way) = way {
+        way.send(Arc::clone(&api), token.clone(), &body);
+    }
     answers::await_answer(api, token, place);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -122,7 +137,7 @@ impl Invocation {
     }
 }
 
-async fn command(api: &Api, caller: &Caller, invocation: &Invocation) -> Result<Made, ApiError> {
+async fn command(api: &Api, caller: &Caller, invocation: &Invocation, uploads: Uploads) -> Result<Made, ApiError> {
     let (command_id, target_id) = form::object(&invocation.data, |form| {
         Some((form.required("id", form::id::<()>)?, form.optional("target_id", form::id::<()>)))
     })
@@ -151,9 +166,8 @@ async fn command(api: &Api, caller: &Caller, invocation: &Invocation) -> Result<
     let mut message = None;
     match kind {
         CHAT_INPUT => {
-            chosen = Chosen::read(&definition, invocation.data.get("options"), is_autocomplete)
+            chosen = Chosen::read(&definition, invocation.data.get("options"), &invocation.sent, is_autocomplete)
                 .map_err(|faults| within_data(FieldErrors::within("options", faults)))?;
-            data.insert("options".to_owned(), Value::Array(std::mem::take(&mut chosen.options)));
         }
         OF_USER | OF_MESSAGE => {
             let target_id =
@@ -168,7 +182,15 @@ async fn command(api: &Api, caller: &Caller, invocation: &Invocation) -> Result<
         }
         _ => return Err(unknown_command()),
     }
-    let scene = invocation.scene(api, caller, &chosen.wanted).await?;
+    let mut scene = invocation.scene(api, caller, &chosen.wanted).await?;
+    if !chosen.files.is_empty() {
+        let held = files::hold(api, caller, &scene, uploads.only(&chosen.files)).await?;
+        chosen.put_files(&held.attachments);
+        scene.files = Some(held);
+    }
+    if kind == CHAT_INPUT {
+        data.insert("options".to_owned(), Value::Array(std::mem::take(&mut chosen.options)));
+    }
     for key in ["id", "name", "type", "guild_id"] {
         if let Some(value) = definition.get(key) {
             data.insert(key.to_owned(), value.clone());

@@ -1,8 +1,9 @@
 //! Interactions: users invoke commands and components of applications, and applications answer.
 //!
-//! Owns        a file per step: `invoke` (a user's request), `options`, `components` and `describe` (its data),
-//!             `callback` (the first answer), `followups` (later ones), `ephemeral` (messages for one reader),
-//!             `answers` (the stored records of an interaction), `token` (the right to answer it).
+//! Owns        a file per step: `invoke` (a user's request), `options`, `components`, `files` and `describe` (its
+//!             data), `endpoint` (applications that receive them by HTTP), `callback` (the first answer), `followups`
+//!             (later ones), `ephemeral` (messages for one reader), `answers` (the stored records of an interaction),
+//!             `token` (the right to answer it).
 //! Invariants  N1 an interaction is answered once, within `ANSWER_MS`: the store decides between nodes. N2 a token
 //!             opens its own interaction, for `TOKEN_MS`. N3 only sessions of its reader receive an ephemeral message,
 //!             or anything that depends on it. (tests `guildhall/tests/it/surface/interactions.rs`)
@@ -14,7 +15,9 @@ pub(super) mod answers;
 pub(super) mod callback;
 mod components;
 mod describe;
+pub(super) mod endpoint;
 mod ephemeral;
+mod files;
 pub(super) mod followups;
 pub(super) mod index;
 pub(super) mod invoke;
@@ -24,6 +27,7 @@ pub(super) mod permissions;
 mod token;
 
 pub(crate) use answers::Answers;
+pub(crate) use endpoint::Endpoints;
 
 use crate::{error::ApiError, state::Api};
 use axum::http::StatusCode;
@@ -38,6 +42,8 @@ const ANSWER_MS: i64 = 3_000;
 const TOKEN_MS: i64 = 15 * 60_000;
 /// Interactions that wait for their answer.
 const WAITING_MAX: usize = 4_096;
+/// Interactions whose files are held for their application.
+const HOLDING_MAX: usize = 1_024;
 /// Ephemeral followups of one interaction.
 const FOLLOWUPS_MAX: u8 = 20;
 

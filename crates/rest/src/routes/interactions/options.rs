@@ -6,8 +6,10 @@
 //! Limits      as of the definition: 25 options, in two groups at most.
 
 use crate::form::{self, FieldError, FieldErrors, Form, Parsed};
-use guildhall_model::{ChannelId, Id, RoleId, UserId};
+use guildhall_media::FILES_MAX;
+use guildhall_model::{Attachment, ChannelId, Id, RoleId, UserId};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SUBCOMMAND: i64 = 1;
 const SUBCOMMAND_GROUP: i64 = 2;
@@ -19,6 +21,7 @@ const CHANNEL: i64 = 7;
 const ROLE: i64 = 8;
 const MENTIONABLE: i64 = 9;
 const NUMBER: i64 = 10;
+const ATTACHMENT: i64 = 11;
 
 const OPTIONS_MAX: usize = 25;
 const TEXT_CHARS_MAX: usize = 6_000;
@@ -44,6 +47,8 @@ pub(super) struct Chosen {
     /// Names of the subcommands.
     pub names: Vec<String>,
     pub wanted: Wanted,
+    /// Numbers of the request's files that options name.
+    pub files: BTreeSet<usize>,
     /// Number of options that the user is typing, which an autocompletion has.
     focused: usize,
 }
@@ -65,14 +70,36 @@ fn is_true(value: &Value, key: &str) -> bool {
 }
 
 impl Chosen {
-    /// Reads the options of a command. An autocompletion may lack required ones, and has one that is typed.
-    pub fn read(definition: &Value, given: Option<&Value>, is_autocomplete: bool) -> Parsed<Self> {
+    /// Reads the options of a command. An autocompletion may lack required ones, and has one that is typed. `sent` are
+    /// the numbers of the request's files; the value of an option is one of them until `put_files`.
+    pub fn read(definition: &Value, given: Option<&Value>, sent: &[usize], is_autocomplete: bool) -> Parsed<Self> {
         let mut chosen = Self::default();
         chosen.options = chosen.level(definition, given, is_autocomplete)?;
+        if chosen.files.iter().any(|number| !sent.contains(number)) {
+            return Err(invalid("The request has no file with the number that is the value of an option."));
+        }
         if is_autocomplete && chosen.focused != 1 {
             return Err(invalid("An autocompletion has exactly one focused option."));
         }
         Ok(chosen)
+    }
+
+    /// Replaces numbers of files by ids of their attachments, which are in the order of `files`.
+    pub fn put_files(&mut self, attachments: &[Attachment]) {
+        fn put(options: &mut [Value], ids: &BTreeMap<usize, Id<()>>) {
+            for option in options {
+                if kind_of(option) == ATTACHMENT
+                    && let Some(id) = option["value"].as_u64().and_then(|number| ids.get(&(number as usize)))
+                {
+                    option["value"] = json!(id);
+                }
+                if let Some(inner) = option.get_mut("options").and_then(Value::as_array_mut) {
+                    put(inner, ids);
+                }
+            }
+        }
+        let ids = self.files.iter().copied().zip(attachments.iter().map(|attachment| attachment.id)).collect();
+        put(&mut self.options, &ids);
     }
 
     fn level(&mut self, definition: &Value, given: Option<&Value>, is_autocomplete: bool) -> Parsed<Vec<Value>> {
@@ -179,7 +206,12 @@ impl Chosen {
                 self.wanted.channels.push((id, kinds));
                 json!(id)
             }
-            _ => return Err(FieldError::new("UNSUPPORTED", "This server takes no files in commands.").into()),
+            ATTACHMENT => {
+                let number = form::integer(value, 0, FILES_MAX as i64)?;
+                self.files.insert(number as usize);
+                json!(number)
+            }
+            _ => return Err(invalid("This server does not know the option's type.")),
         };
         let choices = list_of(definition, "choices");
         let is_choice = |choice: &Value| {
@@ -228,11 +260,13 @@ mod tests {
             {"type": 4, "name": "count", "min_value": 1, "max_value": 9, "autocomplete": true},
             {"type": 10, "name": "ratio", "choices": [{"name": "half", "value": 0.5}]},
             {"type": 7, "name": "where", "channel_types": [0]},
+            {"type": 11, "name": "file"},
+            {"type": 11, "name": "other"},
         ]})
     }
 
     fn read(given: Value) -> Parsed<Chosen> {
-        Chosen::read(&definition(), Some(&given), false)
+        Chosen::read(&definition(), Some(&given), &[0, 3], false)
     }
 
     #[test]
@@ -242,8 +276,24 @@ mod tests {
             read(json!([text, {"name": "count", "type": 4, "value": "7"}, {"name": "where", "value": "5"}])).unwrap();
         assert_eq!(chosen.options[1], json!({"name": "count", "type": 4, "value": 7}));
         assert_eq!(chosen.wanted.channels, [(ChannelId::new(5), vec![0])]);
+        let files = json!([text, {"name": "file", "value": "3"}, {"name": "other", "value": 0}]);
+        let mut chosen = read(files).unwrap();
+        let attachment = |id| Attachment {
+            id: Id::new(id),
+            filename: String::new(),
+            size: 0,
+            url: String::new(),
+            content_type: None,
+            description: None,
+            height: None,
+            width: None,
+        };
+        chosen.put_files(&[attachment(70), attachment(73)]);
+        assert_eq!((&chosen.options[1]["value"], &chosen.options[2]["value"]), (&json!("73"), &json!("70")));
         for wrong in [
             json!([]),
+            json!([text, {"name": "file", "value": 1}]),
+            json!([text, {"name": "file", "value": "x"}]),
             json!([{"name": "text", "value": "a"}]),
             json!([{"name": "text", "value": "abcde"}]),
             json!([{"name": "text", "value": 5}]),
@@ -267,7 +317,7 @@ mod tests {
             {"type": 2, "name": "group", "options": [{"type": 1, "name": "one", "options": inner}]},
             {"type": 1, "name": "two"},
         ]});
-        let read = |given: Value| Chosen::read(&definition, Some(&given), false);
+        let read = |given: Value| Chosen::read(&definition, Some(&given), &[], false);
         let flag = json!([{"type": 5, "name": "flag", "value": true}]);
         let group = json!({"type": 2, "name": "group", "options": [{"type": 1, "name": "one", "options": flag}]});
         let chosen = read(json!([group])).unwrap();
@@ -280,7 +330,7 @@ mod tests {
 
     #[test]
     fn an_autocompletion_has_one_focused_option_and_may_lack_others() {
-        let read = |given: Value| Chosen::read(&definition(), Some(&given), true);
+        let read = |given: Value| Chosen::read(&definition(), Some(&given), &[], true);
         let focused = json!({"type": 4, "name": "count", "value": "1x", "focused": true});
         assert_eq!(read(json!([focused])).unwrap().options, [focused]);
         assert!(read(json!([])).is_err());
