@@ -354,7 +354,8 @@ impl FileStorage for Bucket {
         let (inner, path) = (self.0.clone(), self.0.path(key));
         let options = GetOptions { range: Some(GetRange::Bounded(0..HEAD_BYTES)), ..GetOptions::default() };
         let found = match inner.store.get_opts(&path, options).await {
-            // No range is in an empty object. The text has the URL and a duration too, so the number alone means nothing.
+            // No range is in an empty object. The text has the URL and a duration too, so the number
+            // alone means nothing.
             Err(error) if ErrorText::new(&error).0.contains("status code: 416") => {
                 let meta = inner.meta(&path).await?.ok_or(StorageError::NotFound)?;
                 let remote =

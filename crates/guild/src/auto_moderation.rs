@@ -16,7 +16,7 @@ use crate::{
     check::{ChannelContext, GuildContext},
     command::{Actor, AutoModPatch, CommandResult, MemberPatch, Refusal},
     machine::Guild,
-    mentions,
+    mentions::Named,
     messages::Sending,
     state::auto_moderation::{Pending, Rule},
     turn::Turn,
@@ -176,7 +176,7 @@ impl Guild {
             return Ok(Vec::new());
         }
         let channel = &context.channel;
-        let (lower, named) = (text.to_lowercase(), mentions::parse(text, MENTIONS_COUNTED_MAX));
+        let (lower, named) = (text.to_lowercase(), Named::parse(text, MENTIONS_COUNTED_MAX));
         let mentions = named.users.len() + named.roles.len();
         let mut matched = Vec::new();
         for compiled in self.auto_mod.rules().filter(|compiled| compiled.rule.enabled) {

@@ -126,8 +126,9 @@ impl Partition {
         }
     }
 
-    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. After an unnoticed
-    /// pause the watchers of a session that was inside have its presence. `previous`: the guild transfers it from there.
+    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet. After an
+    /// unnoticed pause the watchers of a session that was inside have its presence. `previous`: the guild transfers
+    /// it from there.
     pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId, pause: Pause, previous: Option<SessionKey>) {
         let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };

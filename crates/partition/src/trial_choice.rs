@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 impl Core {
     /// A connection begins to serve a session: it takes part in the first experiment with dictionaries that has it, or
-    /// in the first that has the session, if all its arms can write the stream. `resumed_after`: the sequence number that
-    /// its client resumed after, none for a new session. Called before the first dispatch.
+    /// in the first that has the session, if all its arms can write the stream. `resumed_after`: the sequence number
+    /// that its client resumed after, none for a new session. Called before the first dispatch.
     pub(crate) fn begin_trial(&mut self, key: SlotKey, session_key: SlotKey, resumed_after: Option<u64>) {
         let Some(table) = self.experiments.clone() else { return };
         let (Some(conn), Some(session)) = (self.conns.get_mut(key), self.sessions.get(session_key)) else { return };

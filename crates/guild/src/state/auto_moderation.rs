@@ -2,7 +2,8 @@
 //!
 //! Owns        `AutoMod`: the rules of a guild, their compiled words, and the actions that wait.
 //! Invariants  R1 a keyword counts as a whole word, except at an end with `*`, whatever its case, and not within a text
-//!             of the allow list. R2 a message is read twice per rule at most, whatever the number of keywords and of places. (tests `r1_*` …)
+//!             of the allow list. R2 a message is read twice per rule at most, whatever the number of keywords and of
+//!             places. (tests `r1_*` …)
 //! Limits      `auto_moderation` checks the number of rules and the length of their lists. `PENDING_MAX` actions wait;
 //!             further ones are not taken.
 

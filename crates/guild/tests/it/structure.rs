@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, NewThread, Outcome,
-    Refusal, Reply, RolePatch, StageContent,
+    Actor, BackendCommand, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, NewChannel, NewRole, NewThread,
+    Outcome, Refusal, Reply, RolePatch, StageContent,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_model::{

@@ -11,8 +11,8 @@ use super::{
     erased::{Erased, erased},
     foreign_webhooks, guilds,
     interactions::{callback, endpoint, index, invoke, permissions},
-    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, search, settings_proto, small,
-    stages, stickers, threads, voice_states, webhooks,
+    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, search, settings_proto,
+    small, stages, stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
 use axum::{

@@ -439,8 +439,9 @@ fn callbacks_fit_their_interaction() {
 #[test]
 fn files_are_options() {
     let mut stage = Stage::new();
-    let with = |options: Value| stage.request("file", json!({"options": options}));
-    let both = with(json!([{"type": 11, "name": "one", "value": 1}, {"type": 11, "name": "two", "value": "0"}]));
+    let with = |stage: &Stage, options: Value| stage.request("file", json!({"options": options}));
+    let both = json!([{"type": 11, "name": "one", "value": 1}, {"type": 11, "name": "two", "value": "0"}]);
+    let both = with(&stage, both);
     let form = Form::json(&both).file("files[0]", "a.txt", b"first").file("files[1]", "b.txt", b"second");
     let sent = form.send(&stage.ana, "POST", "/interactions");
     assert_eq!(sent.status, 204, "{sent:?}");
@@ -455,7 +456,7 @@ fn files_are_options() {
     }
 
     // Without a file of its number, without a file at all, or without the right to send files.
-    let one = with(json!([{"type": 11, "name": "one", "value": 0}]));
+    let one = with(&stage, json!([{"type": 11, "name": "one", "value": 0}]));
     let other = Form::json(&one).file("files[3]", "a.txt", b"x").send(&stage.ana, "POST", "/interactions");
     assert_eq!((other.status, other.json()["code"].as_u64()), (400, Some(50035)), "{other:?}");
     stage.ana.refused("POST", "/interactions", one.clone(), 400, 50035);

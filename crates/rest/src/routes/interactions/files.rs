@@ -13,8 +13,8 @@ use guildhall_media::Uploads;
 use guildhall_model::Message;
 use std::{sync::Arc, time::Duration};
 
-/// Stores the files of an invocation, and holds them until its token has expired. The result is no message that is sent:
-/// it has the files as attachments.
+/// Stores the files of an invocation, and holds them until its token has expired. The result is no message that is
+/// sent: it has the files as attachments.
 pub(super) async fn hold(
     api: &Api,
     caller: &Caller,
