@@ -35,7 +35,7 @@ const replying = signal<Message | null>(null);
 const editing = signal<string | null>(null);
 const drafts = new Map<string, string>();
 
-function namesFor(channel: Channel | undefined, message?: Message): Names {
+export function namesFor(channel: Channel | undefined, message?: Message): Names {
   const guild = world.guildOf(channel);
   const userOf = (id: string): User | undefined => guild?.members.get(id)?.user ?? message?.mentions.find((user) => user.id === id) ?? world.userOf(id);
   return {
@@ -579,7 +579,7 @@ function Pins({ id }: { id: string }): VNode {
   );
 }
 
-export function ChannelHead({ channel }: { channel: Channel }): VNode {
+export function ChannelHead({ channel, onSearch }: { channel: Channel; onSearch: () => void }): VNode {
   watch("guilds");
   const parent = isThread(channel) ? world.channelOf(channel.parent_id ?? "") : undefined;
   return (
@@ -589,6 +589,7 @@ export function ChannelHead({ channel }: { channel: Channel }): VNode {
       <h2>{parent && <><button type="button" class="link parent" onClick={() => world.openChannel(parent.id)}>{parent.name}</button> <span class="quiet">/</span> </>}{world.channelName(channel)}</h2>
       {channel.topic && <p class="topic quiet" title={channel.topic}>{channel.topic}</p>}
       <span class="spacer" />
+      {channel.guild_id && <IconButton icon="search" label="Search messages" onClick={onSearch} />}
       <IconButton icon="pin" label="Pinned messages" onClick={(event) => openLayer({ key: `pins:${channel.id}`, anchor: event.currentTarget as HTMLElement, label: "Pinned messages", content: () => <Pins id={channel.id} /> })} />
     </header>
   );

@@ -14,6 +14,7 @@ import { isMeterOpen, streams, Meter, type MeterActions, MeterStrip } from "./me
 import { Modals } from "./modal.tsx";
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
+import { isSearchOpen, Search, toggleSearch } from "./search.tsx";
 import { Channels, Rail, view } from "./sidebar.tsx";
 import { pictureOrigins, webUrl } from "./rich.tsx";
 import { choice, CHOICES } from "./theme.ts";
@@ -118,7 +119,7 @@ function Toasts(): VNode {
 function findMember(): void {
   const search = document.querySelector<HTMLInputElement>(".members input");
   if (isNarrow.value) { view.value = "members"; searchFocus.value++; } else if (search?.offsetParent) { search.focus(); search.select(); }
-  else { isMeterOpen.value = false; searchFocus.value++; }
+  else { isMeterOpen.value = false; isSearchOpen.value = false; searchFocus.value++; }
 }
 
 const actions: MeterActions = {
@@ -130,6 +131,11 @@ const actions: MeterActions = {
 function openMeter(): void {
   if (isNarrow.value) view.value = view.value === "meter" ? "chat" : "meter";
   else isMeterOpen.value = !isMeterOpen.value;
+}
+
+function openSearch(): void {
+  isMeterOpen.value = false;
+  toggleSearch();
 }
 
 function App(): VNode {
@@ -159,20 +165,22 @@ function App(): VNode {
   if (!world.isReady.value) return <Starting />;
   const guild = world.guilds().get(world.guildId.value ?? "");
   const hasMembers = world.guildId.value !== null;
+  const isSearching = isSearchOpen.value && guild !== undefined && !isMeterOpen.value;
   const isToastHere = Boolean(channel) && !invite.value && (!isNarrow.value || view.value === "chat");
   return (
-    <div class={`app view-${view.value} ${isMeterOpen.value ? "with-meter" : ""} ${hasMembers ? "" : "without-members"} ${isStale ? "stale" : ""}`}>
+    <div class={`app view-${view.value} ${isMeterOpen.value ? "with-meter" : ""} ${isSearching ? "with-search" : ""} ${hasMembers ? "" : "without-members"} ${isStale ? "stale" : ""}`}>
       <header class="hidden-text"><h1>Guildhall chat</h1></header>
       <div class="side" role={isNarrow.value ? "main" : undefined}><Rail /><Channels /><div class="side-foot"><MeterStrip onOpen={openMeter} /><Self /></div></div>
       <main class="main">
         <Banner />
         {invite.value ? <Invited code={invite.value} />
-          : channel && id ? <><ChannelHead channel={channel} /><Messages key={id} id={id} />{isToastHere && <Toasts />}<Composer key={`c${id}`} id={id} /></>
+          : channel && id ? <><ChannelHead channel={channel} onSearch={openSearch} /><Messages key={id} id={id} />{isToastHere && <Toasts />}<Composer key={`c${id}`} id={id} /></>
             : guild ? <NoChannel key={guild.id} guild={guild} />
               : world.guilds().size === 0 ? <NoGuild />
                 : <div class="nothing"><p class="empty">Choose a conversation, or open somebody’s profile and choose “Message”.</p></div>}
       </main>
       {hasMembers && <Members />}
+      {isSearching && <Search key={guild.id} guild={guild} />}
       {(isMeterOpen.value || view.value === "meter") && <Meter actions={actions} onClose={() => { isMeterOpen.value = false; view.value = "chat"; }} />}
       <nav class="tabs" aria-label="Views">
         {([["channels", "hash", "Channels"], ["chat", "thread", "Chat"], ["members", "people", "Members"], ["meter", "gauge", "Meter"]] as const).map(([name, icon, label]) =>

@@ -10,7 +10,7 @@ import { openProfile } from "./profile.tsx";
 import * as world from "./world.ts";
 
 /** On narrow screens one of these is shown. */
-export const view = signal<"channels" | "chat" | "members" | "meter">("chat");
+export const view = signal<"channels" | "chat" | "members" | "meter" | "search">("chat");
 
 export function Rail(): VNode {
   watch("guilds", "marks");
