@@ -20,6 +20,8 @@ use tokio::{
 const INBOUND_BYTES_MAX: u32 = 1 << 20;
 /// A client that does not read for as long is gone.
 pub(crate) const WRITE_WAIT: Duration = Duration::from_secs(60);
+/// How long the rest of a broken connection may take to be read.
+const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// How messages of a connection are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +180,19 @@ impl Link {
                 let _ = self.stream.try_write(&pong);
             }
         }
+    }
+
+    /// The code of the client's close frame, if it has arrived: of a connection that cannot be written to any more, and
+    /// whose reading therefore ends.
+    pub(crate) async fn closed_with(&mut self) -> Option<u16> {
+        let mut bytes = vec![0; 16 << 10];
+        while let Ok(Ok(count @ 1..)) = timeout(READ_WAIT, self.stream.read(&mut bytes)).await {
+            self.take(&mut bytes[..count]);
+        }
+        self.ready.iter().find_map(|received| match received {
+            Received::Closed(code) => *code,
+            _ => None,
+        })
     }
 
     /// Decodes bytes of the client, and returns the pongs to send.

@@ -304,7 +304,7 @@ impl<'a> Play<'a> {
             Step::Raw(text) => {
                 self.note_moment("gateway", format!("raw text of {} bytes", text.len()));
                 let sent = self.open_link()?.send(text.as_bytes()).await;
-                self.sent(sent)
+                self.sent(sent).await
             }
             Step::Close(of) => self.close(of).await,
             Step::Drop(how) => self.cut(*how).await,
@@ -334,7 +334,7 @@ impl<'a> Play<'a> {
             }
             Step::Hold(is_held) => {
                 let done = self.open_link()?.hold(*is_held).await;
-                self.sent(done)
+                self.sent(done).await
             }
             Step::LateFlush(late) => {
                 if !self.open_link()?.is_compressed() {
@@ -353,8 +353,16 @@ impl<'a> Play<'a> {
     }
 
     /// A connection that breaks while the gateway sends is the client's doing.
-    fn sent(&mut self, sent: anyhow::Result<()>) -> Done {
-        sent.map_err(|error| format!("the client ended the connection while the gateway sent: {error:#}"))
+    async fn sent(&mut self, sent: anyhow::Result<()>) -> Done {
+        let Err(error) = sent else { return Ok(()) };
+        let code = match &mut self.link {
+            Some(link) => link.closed_with().await,
+            None => None,
+        };
+        Err(match code {
+            Some(code) => format!("the client closed with code {code} while the gateway sent"),
+            None => format!("the client ended the connection while the gateway sent: {error:#}"),
+        })
     }
 
     async fn control(&mut self, op: u64, d: &Value) -> Done {
@@ -364,7 +372,7 @@ impl<'a> Play<'a> {
         };
         self.note_moment("gateway", words);
         let sent = self.open_link()?.send_control(u8::try_from(op).unwrap_or(u8::MAX), d).await;
-        self.sent(sent)
+        self.sent(sent).await
     }
 
     async fn dispatch(&mut self, name: &str, body: Value) -> Done {
@@ -390,7 +398,7 @@ impl<'a> Play<'a> {
         let payload = frame.write_for(seq, Framing::None).to_vec();
         self.note_moment("gateway", format!("{name} s={seq}, {} bytes", payload.len()));
         let sent = self.open_link()?.send(&payload).await;
-        self.sent(sent)
+        self.sent(sent).await
     }
 
     async fn repeat(&mut self, count: u64) -> Done {
@@ -435,7 +443,7 @@ impl<'a> Play<'a> {
     async fn close(&mut self, Close { code, reason }: &Close) -> Done {
         self.note_moment("gateway", format!("close {code}"));
         let sent = self.open_link()?.close(*code, reason).await;
-        self.sent(sent)?;
+        self.sent(sent).await?;
         self.is_authenticated = false;
         if let Some(link) = self.link.take() {
             retire(link);
