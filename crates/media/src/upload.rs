@@ -235,9 +235,14 @@ impl StoredFiles {
         self.attachments.iter().cloned().map(NewAttachment::from)
     }
 
-    /// They belong to no message: an interaction names them.
-    pub fn attachments(&self) -> &[Attachment] {
-        &self.attachments
+    /// They belong to no message: an interaction names them, and may be read by links that last this long.
+    pub fn lent(&self, lent_s: u64) -> Vec<Attachment> {
+        let Some((files, _)) = &self.files else { return Vec::new() };
+        let lend = |of: &Attachment| Attachment {
+            url: files.lent_url(self.channel_id, of.id, &of.filename, lent_s),
+            ..of.clone()
+        };
+        self.attachments.iter().map(lend).collect()
     }
 
     /// From now on the sweep may remove them.

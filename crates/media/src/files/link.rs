@@ -3,10 +3,12 @@
 //! Invariants  L1 only this node can make a link: `hm` is a keyed hash (HMAC-SHA-256, half of it) of the path and, if
 //!             the link expires, of `ex` and `is`. Comparing takes constant time. L2 a link that expires is never
 //!             accepted as one that does not. L3 a link is renewed only if this node signed it, and in a message only
-//!             if it points to a file of that message. (tests `l*_*`, `s21_7_*`)
+//!             if it points to a file of that message. L4 the link of a lent file, which no message has, ends with
+//!             the loan whatever the lifetime of links, and is not renewed. (tests `l*_*`, `s21_7_*`)
 //! Limits      links of one file are equal within a `STEPS`-th of their lifetime, so that browsers find them
 //!             in their cache.
-//! Spec        upstream's signed attachment URLs: `ex`, `is` (Unix seconds, hexadecimal) and `hm`.
+//! Spec        upstream's signed attachment URLs: `ex`, `is` (Unix seconds, hexadecimal) and `hm`. `until`, of lent
+//!             files, is ours.
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 use guildhall_model::{Attachment, ChannelId, Id, Message};
@@ -30,6 +32,8 @@ pub(super) struct Links {
 pub(super) enum Signed {
     /// Valid; with the seconds left, if it expires.
     Good(Option<u64>),
+    /// Valid, of a lent file; with the seconds left.
+    Lent(u64),
     /// Signed by this node, and expired.
     Expired,
     /// Not signed by this node.
@@ -44,6 +48,7 @@ pub(super) struct Link<'a> {
     pub filename: &'a str,
     pub ex: Option<&'a str>,
     pub is: Option<&'a str>,
+    pub until: Option<&'a str>,
     pub hm: &'a str,
 }
 
@@ -72,9 +77,30 @@ impl Links {
         }
     }
 
+    /// A link to a file that is lent for some seconds.
+    pub fn lent_url(
+        &self,
+        now: Timestamp,
+        (channel_id, id): (ChannelId, Id<()>),
+        filename: &str,
+        lent_s: u64,
+    ) -> String {
+        let (path, until) = (path(channel_id, id, filename), format!("{:x}", unix_s(now) + lent_s));
+        format!("{}{path}?until={until}&hm={}", self.base_url, self.mark(&lent(&path, &until)))
+    }
+
     /// Whether this node signed a link, and it has not expired.
     pub fn check(&self, now: Timestamp, link: Link<'_>) -> Signed {
         let path = path(link.channel_id, link.id, link.filename);
+        if let Some(until) = link.until {
+            let is_signed =
+                verify_slices_are_equal(self.mark(&lent(&path, until)).as_bytes(), link.hm.as_bytes()).is_ok();
+            return match u64::from_str_radix(until, 16) {
+                Ok(until_s) if is_signed && until_s > unix_s(now) => Signed::Lent(until_s - unix_s(now)),
+                Ok(_) if is_signed => Signed::Expired,
+                _ => Signed::No,
+            };
+        }
         let (expected, times) = match (link.ex, link.is) {
             (None, None) => (self.mark(&path), None),
             (Some(ex), Some(is)) => {
@@ -119,14 +145,14 @@ impl Links {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value)
         };
-        let (ex, is, hm) = (value("ex"), value("is"), value("hm").unwrap_or_default());
-        Some(Link { channel_id: ChannelId::new(channel_id), id: Id::new(id), filename, ex, is, hm })
+        let (ex, is, until, hm) = (value("ex"), value("is"), value("until"), value("hm").unwrap_or_default());
+        Some(Link { channel_id: ChannelId::new(channel_id), id: Id::new(id), filename, ex, is, until, hm })
     }
 
     /// A new link in place of one that this node signed, expired or not.
     pub fn renewed(&self, now: Timestamp, url: &str) -> Option<String> {
         let link = Self::parse(url)?;
-        let is_signed = self.check(now, link) != Signed::No;
+        let is_signed = link.until.is_none() && self.check(now, link) != Signed::No;
         is_signed.then(|| self.url(now, link.channel_id, link.id, link.filename))
     }
 
@@ -157,7 +183,7 @@ impl Links {
     fn renew_text(&self, now: Timestamp, own: &[Attachment], text: &mut String) -> bool {
         let is_own = |id| own.iter().any(|attachment| attachment.id == id);
         let Some(link) = Self::parse(text).filter(|link| is_own(link.id)) else { return false };
-        if self.check(now, link) == Signed::No {
+        if link.until.is_some() || self.check(now, link) == Signed::No {
             return false;
         }
         let url = self.url(now, link.channel_id, link.id, link.filename);
@@ -201,6 +227,11 @@ fn path(channel_id: ChannelId, id: Id<()>, filename: &str) -> String {
 /// The signed text of a link that expires. It cannot be a path, which begins with a slash (L2).
 fn expiring(path: &str, ex: &str, is: &str) -> String {
     format!("{ex} {is} {path}")
+}
+
+/// The signed text of a link to a lent file. It begins with no hexadecimal digit, and with no slash (L4).
+fn lent(path: &str, until: &str) -> String {
+    format!("lent {until} {path}")
 }
 
 #[cfg(test)]
@@ -278,6 +309,26 @@ mod tests {
         assert_eq!(checked(&lasts, DAY_MS, &url), Signed::Good(None), "links do not expire any more");
         let old = lasts.url(Timestamp(0), CHANNEL, FILE, "a.txt");
         assert_eq!(checked(&ends, 0, &old), Signed::Expired, "from before links expired");
+    }
+
+    #[test]
+    fn l4_the_link_of_a_lent_file_ends_with_the_loan() {
+        for lifetime_s in [0, 60, 86_400] {
+            let links = links(lifetime_s);
+            let url = links.lent_url(Timestamp(0), (CHANNEL, FILE), "a.txt", 900);
+            assert_eq!(checked(&links, 0, &url), Signed::Lent(900));
+            assert_eq!(checked(&links, 899_999, &url), Signed::Lent(1));
+            assert_eq!(checked(&links, 900_000, &url), Signed::Expired);
+            assert_eq!(links.renewed(Timestamp(0), &url), None);
+            for other in [
+                url.replace("until=384", "until=385"),
+                url.replace("a.txt", "b.txt"),
+                url.replace("until=384&", ""),
+                url.replace("until=384", "ex=384&is=0"),
+            ] {
+                assert_eq!(checked(&links, 0, &other), Signed::No, "{other}");
+            }
+        }
     }
 
     #[test]

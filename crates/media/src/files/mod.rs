@@ -262,6 +262,11 @@ impl Files {
         self.0.links.url(self.now(), channel_id, id, filename)
     }
 
+    /// Link to a stored file that no message has, for some seconds.
+    pub(crate) fn lent_url(&self, channel_id: ChannelId, id: Id<()>, filename: &str, lent_s: u64) -> String {
+        self.0.links.lent_url(self.now(), (channel_id, id), filename, lent_s)
+    }
+
     /// A link with a new expiry, and the channel that its file was sent to. None: this node did not sign the link.
     pub fn renewed(&self, url: &str) -> Option<(ChannelId, String)> {
         let link = Links::parse(url)?;

@@ -71,15 +71,21 @@ async fn serve(
     let (Some(channel_id), Some(id)) = (channel_id, id) else { return Err(MediaError::NotFound) };
     let (channel_id, id): (ChannelId, Id<()>) = (Id::new(channel_id), Id::new(id));
     let value = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    let link = Link { channel_id, id, filename, ex: value("ex"), is: value("is"), hm: value("hm").unwrap_or_default() };
-    let left_s = match files.0.links.check(files.now(), link) {
-        Signed::Good(left_s) => left_s,
-        Signed::Expired => return Err(EXPIRED),
-        Signed::No => return Err(MediaError::NotFound),
+    let link = Link {
+        channel_id,
+        id,
+        filename,
+        ex: value("ex"),
+        is: value("is"),
+        until: value("until"),
+        hm: value("hm").unwrap_or_default(),
     };
-    if !store.attachments_in_use(&[id]).await?.contains(&id) {
-        return Err(MediaError::NotFound);
-    }
+    let left_s = match files.0.links.check(files.now(), link) {
+        Signed::Good(left_s) if store.attachments_in_use(&[id]).await?.contains(&id) => left_s,
+        Signed::Lent(left_s) => Some(left_s),
+        Signed::Expired => return Err(EXPIRED),
+        Signed::Good(_) | Signed::No => return Err(MediaError::NotFound),
+    };
     let found = find(files, &attachment_key(channel_id, id)).await?;
     let (response, content_type, is_shown) = respond(found, filename, request).await?;
     let disposition = if is_shown { "inline".to_owned() } else { format!("attachment; filename=\"{filename}\"") };

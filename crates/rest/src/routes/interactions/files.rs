@@ -25,7 +25,7 @@ pub(super) async fn hold(
     api.may_attach(caller, scene.channel_id, None).await?;
     let kept = uploads.keep(&api.media, scene.channel_id, &[]).await?;
     let message = Message {
-        attachments: kept.attachments().to_vec(),
+        attachments: kept.lent(TOKEN_MS as u64 / 1_000),
         ..Message::new(api.node.next_id().await?, scene.channel_id, scene.guild_id, scene.user.clone())
     };
     tokio::spawn(async move {
@@ -33,5 +33,5 @@ pub(super) async fn hold(
         kept.release().await;
         drop(place);
     });
-    Ok(api.node.with_links(Arc::new(message)))
+    Ok(Arc::new(message))
 }
