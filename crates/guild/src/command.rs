@@ -301,8 +301,8 @@ pub enum Command {
     /// Puts a member into a voice channel, or takes them out (demo, bridges, media servers). A session that is in voice
     /// moves, and gets a new token; without one the member is shown there. System only.
     ShowVoice(UserId, Option<ChannelId>),
-    /// Takes members out of a voice channel, whose room at the media server has ended: some hundred at a time. The
-    /// answer is their number; 0: none is left. System only.
+    /// Takes members out of a voice channel after its room at the media server has ended: a few at a time. The answer
+    /// is their number; 0: none is left. System only.
     EmptyVoice(ChannelId),
     /// Voice state of a user in a channel that the actor can view, or of the actor.
     ReadVoiceState(UserId),

@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// A time in the past by less than this is the present: clocks differ. Milliseconds.
 const CLOCKS_APART_MS_MAX: i64 = 60_000;
 
+/// Users whom one `EmptyVoice` takes out of a room: each leaves several tables.
+const ROOM_STEP: usize = 16;
+
 impl Guild {
     /// Op 4. A session takes over a connection of the same user's other session.
     pub(crate) fn set_session_voice(&mut self, now: Now, key: SessionKey, update: VoiceStateUpdate) {
@@ -170,7 +173,7 @@ impl Guild {
         if turn.actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
-        Ok(self.empty_voice(channel_id, STEP_ITEMS) as u64)
+        Ok(self.empty_voice(channel_id, ROOM_STEP) as u64)
     }
 
     /// Moves a connected user to another channel, whatever its limit.

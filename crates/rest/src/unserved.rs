@@ -72,9 +72,9 @@ mod tests {
         let check =
             |path: &str, expected: Option<&str>| assert_eq!(unserved.count(&Method::GET, path), expected, "{path}");
         check("/guilds/5/members-search", Some("/guilds/{guild_id}/members-search"));
-        check("/guilds/1/templates", Some("/guilds/{guild_id}/templates"));
-        check("/guilds//templates", None);
-        check("/guilds/1/templates/more/of/it", None);
+        check("/channels/1/call", Some("/channels/{channel_id}/call"));
+        check("/channels//call", None);
+        check("/channels/1/call/more/of/it", None);
         check("/users/@me/settings", Some("/users/@me/settings"));
         check("/", None);
         check("", None);

@@ -36,7 +36,7 @@ enum Source {
     Tombstone { is_owed: bool },
 }
 
-/// What a large dispatch is made from.
+/// Source of a large dispatch, which is rendered when it is written.
 pub(crate) trait Lazy {
     /// Makes its frame.
     fn frame(&self) -> DispatchFrame;

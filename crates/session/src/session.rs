@@ -162,7 +162,7 @@ impl MemberRequests {
         self.0.get_or_insert_default().push_back(request);
     }
 
-    /// The oldest.
+    /// The request that came first.
     pub fn first_mut(&mut self) -> Option<&mut MemberRequest> {
         self.0.as_mut()?.front_mut()
     }

@@ -26,12 +26,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// A message by `ANA` in a guild with the emoji `party:50`.
+    /// A message by `ANA` in a guild with the emoji `party:500`.
     fn new() -> Self {
         let mut world = World::populated();
         let mut record = world.store.record();
         record.guild.emojis = vec![Emoji {
-            id: EmojiId::new(50),
+            id: EmojiId::new(500),
             name: "party".to_owned(),
             animated: false,
             roles: Vec::new(),
@@ -162,11 +162,11 @@ fn permissions_and_limits_of_reactions() {
 #[test]
 fn c2_custom_emoji_go_by_their_id() {
     let mut scene = Scene::new();
-    assert_eq!(scene.add(ANA, &custom(51, "party")).unwrap_err(), Refusal::UnknownEmoji);
-    scene.add(ANA, &custom(50, "other_name")).expect("it is the guild's");
-    scene.add(BOB, &custom(50, "party")).expect("it is the guild's");
+    assert_eq!(scene.add(ANA, &custom(501, "party")).unwrap_err(), Refusal::UnknownEmoji);
+    scene.add(ANA, &custom(500, "other_name")).expect("it is the guild's");
+    scene.add(BOB, &custom(500, "party")).expect("it is the guild's");
     scene.add(EVE, &unicode("party")).expect("that is another");
     scene.check(&[("party", &[ANA, BOB]), ("party", &[EVE])]);
-    scene.remove(BOB, &custom(50, "whatever"), BOB).expect("he may");
+    scene.remove(BOB, &custom(500, "whatever"), BOB).expect("he may");
     scene.check(&[("party", &[ANA]), ("party", &[EVE])]);
 }

@@ -174,7 +174,7 @@ fn etf_tells_the_same() {
 
 /// Sessions with the same view share a rendered text, and no session gets that of another view.
 #[test]
-fn x1_what_a_bot_receives_does_not_depend_on_who_came_before() {
+fn x1_a_bots_guild_create_is_the_same_after_other_bots() {
     let plain = Some(PLAIN & !Intents::GUILD_PRESENCES.0);
     let prepare = || {
         let mut cluster = crowded();

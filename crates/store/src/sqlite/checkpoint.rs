@@ -37,8 +37,9 @@ impl Checkpointer {
 
     /// Counts a committed transaction of `changes` changes.
     pub(super) fn committed(&mut self, changes: usize) {
-        // A message writes its page, an index page and their parents. Changes of a large batch share most of them.
-        self.pages += 4 + changes as u64 / 4;
+        // A message writes its page, an index page, their parents, and the queue of the search's index. Changes of a
+        // large batch share most of them.
+        self.pages += 6 + changes as u64 / 4;
         if self.pages >= self.pages_max && self.due.try_send(()).is_ok() {
             self.pages = 0;
         }

@@ -22,6 +22,12 @@ export interface AccountSession {
   client_info: ClientInfo;
 }
 
+export interface ActionMetadata {
+  custom_message?: string;
+  channel_id?: Snowflake;
+  duration_seconds?: number;
+}
+
 export type Activity = { name: string; type: number; [key: string]: unknown };
 
 /** Aggregate of all sessions. */
@@ -73,6 +79,43 @@ export interface AuditEntry {
   options?: { [key: string]: unknown };
   reason?: string;
   guild_id?: Snowflake;
+}
+
+/** Action of a rule. */
+export interface AutoModAction {
+  type: number;
+  metadata: ActionMetadata;
+}
+
+/** An action that was taken. */
+export interface AutoModExecution {
+  guild_id: Snowflake;
+  action: AutoModAction;
+  rule_id: Snowflake;
+  rule_trigger_type: number;
+  user_id: Snowflake;
+  channel_id: Snowflake;
+  message_id?: Snowflake;
+  alert_system_message_id?: Snowflake;
+  content: string;
+  matched_keyword: string | null;
+  matched_content: string | null;
+}
+
+/** Rule of a guild. */
+export interface AutoModRule {
+  id: Snowflake;
+  guild_id: Snowflake;
+  name: string;
+  creator_id: Snowflake;
+  /** 1: a message is sent. */
+  event_type: number;
+  trigger_type: number;
+  trigger_metadata: TriggerMetadata;
+  actions: AutoModAction[];
+  enabled: boolean;
+  exempt_roles: Snowflake[];
+  exempt_channels: Snowflake[];
 }
 
 /** READY of a bot. It contains only the guilds' ids; GUILD_CREATE follows for each. */
@@ -579,6 +622,8 @@ export interface Message extends Partial<MessageExtras> {
   application_id?: Snowflake;
   interaction_metadata?: InteractionMetadata;
   interaction?: Interaction;
+  poll?: Poll;
+  message_snapshots?: Snapshot[];
   message_reference?: MessageReference;
   referenced_message?: Message | null;
 }
@@ -696,6 +741,40 @@ export interface PassiveUpdateV2 {
   removed_voice_states: Snowflake[];
   /** The members of `updated_voice_states`. */
   updated_members: Member[];
+}
+
+export interface Poll {
+  question: PollMedia;
+  answers: PollAnswer[];
+  expiry: string;
+  allow_multiselect: boolean;
+  layout_type: number;
+  results: PollResults;
+}
+
+export interface PollAnswer {
+  answer_id: number;
+  poll_media: PollMedia;
+}
+
+/** Text and emoji of a question or an answer. */
+export interface PollMedia {
+  text?: string;
+  emoji?: ReactionEmoji;
+}
+
+export interface PollResults {
+  /** Without answers that have no votes. */
+  answer_counts: VoteCount[];
+  is_finalized: boolean;
+}
+
+export interface PollVote {
+  user_id: Snowflake;
+  channel_id: Snowflake;
+  message_id: Snowflake;
+  guild_id?: Snowflake;
+  answer_id: number;
 }
 
 export interface PostFields {
@@ -903,10 +982,40 @@ export interface SelfUser extends User {
   premium_type: number;
 }
 
+export interface Snapshot {
+  message: SnapshotMessage;
+}
+
+/** Content of a forwarded message. */
+export interface SnapshotMessage {
+  type: number;
+  content: string;
+  timestamp: string;
+  edited_timestamp: string | null;
+  flags: number;
+  mentions: User[];
+  mention_roles: Snowflake[];
+  embeds: unknown[];
+  components: unknown[];
+  attachments: Attachment[];
+  sticker_items?: StickerItem[];
+}
+
 /** SOUNDBOARD_SOUNDS, for each guild of op 31. */
 export interface SoundboardSounds {
   guild_id: Snowflake;
   soundboard_sounds: never[];
+}
+
+export interface SourceChannel {
+  id: Snowflake;
+  name: string;
+}
+
+export interface SourceGuild {
+  id: Snowflake;
+  name: string;
+  icon: string | null;
 }
 
 /** An open stage. */
@@ -1028,6 +1137,15 @@ export interface ThreadMetadata {
   create_timestamp: string;
 }
 
+/** Metadata of a trigger; the type decides which there are. */
+export interface TriggerMetadata {
+  keyword_filter?: string[];
+  regex_patterns?: string[];
+  allow_list?: string[];
+  mention_total_limit?: number;
+  mention_raid_protection_enabled?: boolean;
+}
+
 export interface Typing {
   channel_id: Snowflake;
   guild_id?: Snowflake;
@@ -1117,6 +1235,15 @@ export interface VoiceState {
   request_to_speak_timestamp: string | null;
 }
 
+/** Number of votes for one answer of a poll. */
+export interface VoteCount {
+  /** Number of the answer. */
+  id: number;
+  count: number;
+  /** One of them is the recipient's. False in events, which all recipients share. */
+  me_voted: boolean;
+}
+
 export interface Webhook {
   id: Snowflake;
   type: number;
@@ -1125,8 +1252,10 @@ export interface Webhook {
   user?: User;
   name: string;
   avatar: string | null;
-  token: string;
+  token?: string;
   application_id: Snowflake | null;
+  source_guild?: SourceGuild;
+  source_channel?: SourceChannel;
 }
 
 export interface WebhooksUpdate {
@@ -1198,6 +1327,12 @@ export interface EventBodies {
   MESSAGE_REACTION_REMOVE: ReactionEvent;
   MESSAGE_REACTION_REMOVE_ALL: ReactionsCleared;
   MESSAGE_REACTION_REMOVE_EMOJI: ReactionsCleared;
+  MESSAGE_POLL_VOTE_ADD: PollVote;
+  MESSAGE_POLL_VOTE_REMOVE: PollVote;
+  AUTO_MODERATION_RULE_CREATE: AutoModRule;
+  AUTO_MODERATION_RULE_UPDATE: AutoModRule;
+  AUTO_MODERATION_RULE_DELETE: AutoModRule;
+  AUTO_MODERATION_ACTION_EXECUTION: AutoModExecution;
   TYPING_START: Typing;
   VOICE_STATE_UPDATE: VoiceState;
   VOICE_SERVER_UPDATE: VoiceServer;

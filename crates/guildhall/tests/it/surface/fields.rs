@@ -19,8 +19,10 @@ const CHOICES: &str = include_str!("../../../../../docs/protocol/choices.md");
 const TABLE_TITLE: &str = "### Fields that are not kept";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const FIRE: &str = "%F0%9F%94%A5";
-/// Longer than any text, and nothing else.
+/// Longer than any text but those of a search, and nothing else. With more, all fields together would not fit a URL.
 const WRONG_QUERY_CHARS: usize = 300;
+/// Texts of up to 1,024 characters.
+const SEARCH_TEXTS: [&str; 2] = ["content", "attachment_filename"];
 
 /// Fields that keep a right value, because others are read only with it. Each is read, or this value would not matter.
 fn right(schema: &str, field: &str) -> Option<Value> {
@@ -43,6 +45,8 @@ fn right(schema: &str, field: &str) -> Option<Value> {
     match (schema, field) {
         // The number of the file that comes with it.
         ("MessageAttachmentRequest", "id") => Some(json!(0)),
+        // They have no fields: any object is right.
+        ("QuarantineUserAction", "metadata") | ("MLSpamUpsertRequestPartial", "trigger_metadata") => Some(json!({})),
         (_, "type") => schema.strip_prefix("ApplicationCommand")?.strip_suffix("Option").and_then(kind),
         _ => None,
     }
@@ -285,7 +289,8 @@ fn unread_of_body(scene: &Scene, route: &str, of: &str, media: &str) -> BTreeSet
         let path = scene.path(route, with(route, name));
         let object = wrong_object(name, &fields, 0);
         let body = if is_list { json!([object]) } else { object };
-        let has_file = body.to_string().contains("\"attachments\"");
+        // Those of Slack are no files.
+        let has_file = body.to_string().contains("\"attachments\"") && !route.ends_with("/slack");
         let answer = if media == "multipart/form-data" {
             let long = "x".repeat(WRONG_QUERY_CHARS);
             let texts = fields.keys().filter(|field| *field != "file");
@@ -321,8 +326,11 @@ fn unread_of_body(scene: &Scene, route: &str, of: &str, media: &str) -> BTreeSet
 
 fn unread_of_query(scene: &Scene, route: &str, names: &[&str]) -> BTreeSet<String> {
     let (method, _) = route.split_once(' ').expect("a method");
-    let long = "x".repeat(WRONG_QUERY_CHARS);
-    let query: Vec<String> = names.iter().map(|name| format!("{name}={long}")).collect();
+    let wrong = |name: &&str| {
+        let factor = if SEARCH_TEXTS.contains(name) { 4 } else { 1 };
+        format!("{name}={}", "x".repeat(WRONG_QUERY_CHARS * factor))
+    };
+    let query: Vec<String> = names.iter().map(wrong).collect();
     let path = format!("{}?{}", scene.path(route, with(route, "")), query.join("&"));
     let body = if method == "GET" || method == "DELETE" { Value::Null } else { json!({"content": "x"}) };
     let errors = errors_of(&scene.bot.request(method, &path, body));
@@ -381,7 +389,7 @@ fn unserved_routes_are_refused_by_name() {
     let node = TestNode::new();
     let bot = node.bot(100, "bot");
     let others: Vec<_> = upstream::routes().filter(|route| !is_served(route) && !route.contains("@original")).collect();
-    assert!(others.len() > 90, "{} routes", others.len());
+    assert!(others.len() > 60, "{} routes", others.len());
     let is_named = |route: &&&str| {
         let (method, template) = route.split_once(' ').expect("a method");
         let pieces = template.split('/').map(|piece| if piece.starts_with('{') { "123" } else { piece });

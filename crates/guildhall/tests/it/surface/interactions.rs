@@ -613,7 +613,7 @@ fn offered(stage: &Stage, person: &Person) -> Vec<String> {
 #[test]
 fn i2_the_index_has_what_may_be_used_and_overrides_change_it() {
     let mut stage = Stage::new();
-    assert_eq!(offered(&stage, &stage.bob), ["ping", "say", "Look", "Quote", "find"]);
+    assert_eq!(offered(&stage, &stage.bob), ["ping", "say", "Look", "Quote", "find", "file"]);
     assert!(offered(&stage, &stage.ana).contains(&"admin".to_owned()));
     let index = stage.bob.get(&format!("/channels/{}/application-command-index", stage.channel));
     assert_eq!(index["applications"][0]["id"], json!(stage.bot.id));

@@ -74,7 +74,7 @@ enum Fault {
 impl From<GuardedError> for Fault {
     fn from(error: GuardedError) -> Self {
         match error {
-            // One text for both, so that nobody learns names of private networks by it.
+            // One text for both: the text gives no name of a private network away.
             GuardedError::Unresolved | GuardedError::Private(..) => Self::Address,
             other => Self::Guarded(other),
         }
@@ -145,7 +145,7 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug)]
 enum Sign {
     Right,
-    /// As nobody may accept it.
+    /// A bot must refuse it.
     Wrong,
 }
 
