@@ -111,8 +111,8 @@ async fn fill(store: &dyn Store, accounts: Accounts) -> Result<()> {
     Ok(())
 }
 
-/// Reads the tokens of all accounts on all connections of the store, whose caches of pages would otherwise grow while
-/// sessions are counted.
+/// Reads the tokens of all accounts on each connection of the store. Otherwise the connections' caches of pages would
+/// grow while the bench counts sessions.
 async fn warm(store: &Arc<dyn Store>, tokens: &[String]) -> Result<()> {
     let hashes: Arc<[TokenHash]> = tokens.iter().map(|token| TokenHash::of(token)).collect();
     let read = |_| {

@@ -62,8 +62,7 @@ impl Poll {
 }
 
 impl ReactionEmoji {
-    /// A vote for this answer of the message's poll. It has the answer's number in place of an emoji's id, which is far
-    /// above.
+    /// A vote for this answer of a poll: the answer's number takes the place of an emoji's id. Real ids are above 255.
     #[must_use]
     pub fn of_answer(answer_id: u8) -> Self {
         Self { id: Some(EmojiId::new(answer_id.into())), name: String::new() }

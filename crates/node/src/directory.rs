@@ -22,7 +22,7 @@ const CHANNELS_MAX: usize = 200_000;
 /// About 300 bytes each.
 const USERS_MAX: usize = 100_000;
 
-/// Guilds of one account that the cache has: a list takes up to a kibibyte.
+/// The longest list of one account's guilds that the cache keeps: its ids are a kibibyte.
 const GUILDS_REMEMBERED_MAX: usize = 128;
 /// Guilds of one account that `guilds_of_user` returns.
 const GUILDS_OF_USER_MAX: u32 = 100_000;

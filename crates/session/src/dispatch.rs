@@ -77,8 +77,8 @@ pub struct Sharing {
     pub turn: u64,
 }
 
-/// Handle of a body in the partition's matcher. The largest number stands for none, so that an `Option` of it has four
-/// bytes.
+/// Handle of a body in the partition's matcher. The largest number is reserved for `None`, so that an `Option` of a
+/// handle takes four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedText(NonZeroU32);
 

@@ -35,7 +35,7 @@ impl Instant {
 pub struct OptionalInstant(u64);
 
 impl OptionalInstant {
-    /// No instant.
+    /// An absent instant; the clock never reaches its number.
     pub const NONE: Self = Self(u64::MAX);
 
     /// The instant, if there is one.

@@ -33,7 +33,7 @@ pub async fn register(http: &Http) -> serenity::Result<()> {
     Ok(())
 }
 
-/// Answers one.
+/// Answers an interaction by its kind: command, component, modal or autocompletion.
 pub async fn answer(context: &Context, interaction: Interaction) {
     let answered = match &interaction {
         Interaction::Command(command) => answer_command(context, command).await,

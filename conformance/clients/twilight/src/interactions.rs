@@ -31,7 +31,7 @@ pub async fn register(client: &Client, application_id: Id<ApplicationMarker>) ->
     Ok(())
 }
 
-/// Answers one.
+/// Answers an interaction by its kind: command, component, modal or autocompletion.
 pub async fn answer(client: &Client, interaction: Interaction) -> Result<(), Failure> {
     let http = client.interaction(interaction.application_id);
     let token = &interaction.token;

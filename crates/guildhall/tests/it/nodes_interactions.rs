@@ -85,7 +85,7 @@ fn an_interaction_crosses_three_nodes() {
     assert_eq!(done.status, 200, "{done:?}");
     assert_eq!(application.expect_event("MESSAGE_UPDATE")["d"]["id"], done.body["id"]);
 
-    // Without an answer the user's node says so, once for all nodes.
+    // If the bot does not answer, the user's node reports the failure, and no other node repeats it.
     invoke("3");
     let got = application.expect_event("INTERACTION_CREATE")["d"].clone();
     assert_eq!(ana.expect_event("INTERACTION_FAILURE")["d"]["id"], got["id"]);

@@ -176,7 +176,7 @@ fn r2_joins_moves_and_ends_follow_the_media_server() {
     assert_eq!(scene.v1("GET", None).body["channel_id"], json!(a));
     scene.reported(&scene.event("participant_connection_aborted", &a, &session_id));
     assert_eq!(scene.seen(), Value::Null);
-    // A room that has ended has nobody in it, and the other rooms stay as they are.
+    // The end of a room removes its voice states, and leaves those of other rooms.
     scene.reported(&scene.event("participant_joined", &b, "none"));
     assert_eq!(scene.seen(), json!(b));
     let finished = |room: &str| json!({"event": "room_finished", "room": {"name": format!("{}-{room}", scene.guild)}});

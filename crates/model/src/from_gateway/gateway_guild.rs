@@ -147,7 +147,7 @@ pub struct GuildText {
 }
 
 impl GuildText {
-    /// From the body of one of the recipients, who has no voice state.
+    /// From the body of one of the recipients. This recipient must have no voice state.
     ///
     /// # Errors
     /// As `serde_json::to_string`.

@@ -35,8 +35,8 @@ pub(crate) fn message<'a>(
     with_reference(viewer, with_reactions(plain(viewer, &record.message), reactions), referenced)
 }
 
-/// With reactions, and the votes for its poll, which are among them: each with its number, and whether the viewer's is
-/// one of them.
+/// Adds the reactions and the votes for the message's poll. Each entry of `all` has its number of users, and whether
+/// the viewer is among these users.
 fn with_reactions<'a>(
     body: MessageBody<'a>,
     all: impl Iterator<Item = (&'a ReactionEmoji, u64, bool)>,
