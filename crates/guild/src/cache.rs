@@ -83,6 +83,26 @@ impl CachedMessage {
         Self { message, reactions: Vec::new() }
     }
 
+    /// Adds a user to the reactions with an emoji, or to the votes for an answer.
+    pub(crate) fn add_reaction(&mut self, emoji: &ReactionEmoji, user_id: UserId) {
+        match self.reactions.iter_mut().find(|reactions| reactions.is_with(emoji)) {
+            Some(reactions) => reactions.add(user_id),
+            None => {
+                let mut reactions = Reactions::new(emoji.clone());
+                reactions.add(user_id);
+                self.reactions.push(reactions);
+            }
+        }
+    }
+
+    /// The opposite of `add_reaction`.
+    pub(crate) fn remove_reaction(&mut self, emoji: &ReactionEmoji, user_id: UserId) {
+        for reactions in self.reactions.iter_mut().filter(|reactions| reactions.is_with(emoji)) {
+            reactions.remove(user_id);
+        }
+        self.reactions.retain(|reactions| !reactions.is_empty());
+    }
+
     /// Reaction counts, as `actor` sees them.
     pub(crate) fn counts(&self, actor: Actor) -> Vec<ReactionCount> {
         let is_by = |reactions: &Reactions| matches!(actor, Actor::User(user_id) if reactions.contains(user_id));

@@ -11,7 +11,7 @@
 //! Spec        docs/protocol/choices.md "Polls".
 
 use crate::{
-    cache::{CachedMessage, Reactions},
+    cache::CachedMessage,
     check::ChannelContext,
     command::{Actor, CommandResult, MessageReply, NewMessage, NewPoll, Refusal, Stop},
     machine::Guild,
@@ -134,16 +134,7 @@ impl Guild {
             let emoji = ReactionEmoji::of_answer(answer_id);
             self.write(Write::AddReaction(key.0, key.1, emoji.clone(), user_id));
             let version = self.touch();
-            self.messages.change(key, version, |message| {
-                match message.reactions.iter_mut().find(|of| of.is_with(&emoji)) {
-                    Some(votes) => votes.add(user_id),
-                    None => {
-                        let mut votes = Reactions::new(emoji.clone());
-                        votes.add(user_id);
-                        message.reactions.push(votes);
-                    }
-                }
-            });
+            self.messages.change(key, version, |message| message.add_reaction(&emoji, user_id));
             self.publish_vote(EventName::MessagePollVoteAdd, &context, key, answer_id, user_id);
         }
         Ok(())
@@ -154,10 +145,7 @@ impl Guild {
         let emoji = ReactionEmoji::of_answer(answer_id);
         self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
-        self.messages.change(key, version, |message| {
-            message.reactions.iter_mut().filter(|of| of.is_with(&emoji)).for_each(|votes| votes.remove(user_id));
-            message.reactions.retain(|of| !of.is_empty());
-        });
+        self.messages.change(key, version, |message| message.remove_reaction(&emoji, user_id));
         self.publish_vote(EventName::MessagePollVoteRemove, context, key, answer_id, user_id);
     }
 

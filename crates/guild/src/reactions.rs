@@ -49,16 +49,7 @@ impl Guild {
         };
         self.write(Write::AddReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
-        self.messages.change(key, version, |message| {
-            match message.reactions.iter_mut().find(|reactions| reactions.is_with(&emoji)) {
-                Some(reactions) => reactions.add(user_id),
-                None => {
-                    let mut reactions = Reactions::new(emoji.clone());
-                    reactions.add(user_id);
-                    message.reactions.push(reactions);
-                }
-            }
-        });
+        self.messages.change(key, version, |message| message.add_reaction(&emoji, user_id));
         let event =
             ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
         self.publish_reaction(EventName::MessageReactionAdd, &context, event);
@@ -114,12 +105,7 @@ impl Guild {
         }
         self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
-        self.messages.change(key, version, |message| {
-            for reactions in message.reactions.iter_mut().filter(|reactions| reactions.is_with(&emoji)) {
-                reactions.remove(user_id);
-            }
-            message.reactions.retain(|reactions| !reactions.is_empty());
-        });
+        self.messages.change(key, version, |message| message.remove_reaction(&emoji, user_id));
         let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
         self.publish_reaction(EventName::MessageReactionRemove, &context, event);
         Ok(())
