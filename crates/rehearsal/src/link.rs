@@ -182,7 +182,7 @@ impl Link {
         }
     }
 
-    /// The code of the client's close frame, if it has arrived. Only for connections that refuse writes: reads end soon.
+    /// The code of the client's close frame, if it has arrived. Only for a connection that refuses writes.
     pub(crate) async fn closed_with(&mut self) -> Option<u16> {
         let mut bytes = vec![0; 16 << 10];
         while let Ok(Ok(count @ 1..)) = timeout(READ_WAIT, self.stream.read(&mut bytes)).await {
