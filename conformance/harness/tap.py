@@ -29,8 +29,11 @@ CHUNK_BYTES = 65536
 class Link:
     """Observations of one connection."""
 
-    def __init__(self):
+    def __init__(self, client_port):
+        self.client_port = client_port
         self.query = {}
+        # The program's name for itself, if it sends one.
+        self.agent = None
         # Agreed extensions; None until the server has answered the handshake.
         self.extensions = None
         self.client_payloads = []
@@ -46,6 +49,12 @@ class Link:
     def sent(self, op):
         """The bodies of all payloads with this opcode that the client sent."""
         return [payload.get("d") for payload in self.client_payloads if payload.get("op") == op]
+
+
+def header_fields(head):
+    """The fields of an HTTP header, by their name in small letters."""
+    headers = (line.partition(":") for line in head.split("\r\n")[1:])
+    return {name.lower(): value.strip() for name, _, value in headers}
 
 
 def close_with_reset(sock):
@@ -102,10 +111,10 @@ class Tap:
     def _accept(self):
         while not self._stopping.is_set():
             try:
-                client, _ = self._listener.accept()
+                client, address = self._listener.accept()
             except TimeoutError:
                 continue
-            link = Link()
+            link = Link(address[1])
             thread = threading.Thread(target=self._serve, args=(client, link), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -202,6 +211,7 @@ class Notes:
                 self._link.client_payloads.append(payload)
         if self._payloads is None and self._client.head is not None:
             target = self._client.head.split(" ", 2)[1]
+            self._link.agent = header_fields(self._client.head).get("user-agent")
             query = urllib.parse.parse_qs(urllib.parse.urlsplit(target).query)
             self._link.query = {key: values[0] for key, values in query.items()}
             self._payloads = PayloadReader(self._link.query.get("encoding", "json"))
@@ -215,6 +225,4 @@ class Notes:
             if frame.opcode == CLOSE:
                 link.server_close = frame.close_code
         if link.extensions is None and self._server.head is not None:
-            headers = (line.partition(":") for line in self._server.head.split("\r\n")[1:])
-            fields = {name.lower(): value.strip() for name, _, value in headers}
-            link.extensions = fields.get("sec-websocket-extensions", "")
+            link.extensions = header_fields(self._server.head).get("sec-websocket-extensions", "")
