@@ -1002,6 +1002,15 @@ impl Cluster {
         }
     }
 
+    /// Refuses a request of a later release, which this program does not know. The stream goes on.
+    pub fn handle_unknown_request(&mut self, now: Instant, sender: Incarnation, stream: u64, request: RequestId) {
+        let Some(from) = self.peer_of(sender) else { return };
+        if self.peers.get(&from).is_some_and(|peer| peer.in_stream != Some(stream)) {
+            return self.refuse(now, from, stream);
+        }
+        self.answered(Origin::Peer(from), request, Err(Refusal::Unavailable));
+    }
+
     /// Ignores the rest of a stream, and sends `Lost`, so that its sender starts a new one.
     fn refuse(&mut self, now: Instant, from: NodeNumber, stream: u64) {
         let Some(peer) = self.peers.get_mut(&from) else { return };

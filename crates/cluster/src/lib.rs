@@ -26,6 +26,7 @@ pub use lease::{Lease, LeaseTimes, Renewal};
 pub use ledger::{AccountLimits, IdentifyRequest, Ledger, Living, OverLimit, Reporter, Usage, Used};
 pub use node::{Incarnation, NodeLoad, NodeNumber, NodeRecord, NodeState, OwnerRecord};
 pub use peer::{
-    Answer, Creation, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId, TraceContext,
+    Answer, Creation, DirectoryChange, GuildInput, NotServed, PeerMessage, ReadMessage, RelayPlace, RequestId,
+    TraceContext,
 };
 pub use placement::{home_of, node_for, worker_of};

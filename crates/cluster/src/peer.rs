@@ -1,6 +1,12 @@
 //! Peer: messages between two nodes, in order on one stream for each direction.
+//!
+//! Invariants  R1 a request with a command of a later release is refused alone: the messages around it are handled, and
+//!             the stream goes on. (tests `r1_*`)
 
-use crate::node::{Incarnation, NodeNumber};
+use crate::{
+    node::{Incarnation, NodeNumber},
+    wire::{self, WireError},
+};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage, ToGuild};
 use guildhall_model::{ChannelId, GuildId, User, UserId};
@@ -143,5 +149,48 @@ impl PeerMessage {
     #[must_use]
     pub fn is_control(&self) -> bool {
         matches!(self, Self::Hello { .. } | Self::Welcome { .. } | Self::Lost { .. })
+    }
+}
+
+/// A message of a frame that this program cannot read as a whole.
+#[derive(Debug)]
+pub enum ReadMessage {
+    Known(PeerMessage),
+    /// A request that this program does not know: the other node has a later release.
+    UnknownRequest(RequestId),
+}
+
+/// Envelope of a request whose command is not known.
+#[derive(Deserialize)]
+enum AnyRequest {
+    ToGuild { input: AnyInput },
+}
+
+#[derive(Deserialize)]
+enum AnyInput {
+    Command { request: RequestId },
+    Create { request: RequestId },
+}
+
+impl ReadMessage {
+    /// Reads the messages of a frame one by one. The error is that of the first unreadable one, where reading ends.
+    #[must_use]
+    pub fn each(version: u16, payload: &[u8]) -> (Vec<Self>, Option<WireError>) {
+        let elements = match wire::elements(version, payload) {
+            Ok(elements) => elements,
+            Err(error) => return (Vec::new(), Some(error)),
+        };
+        let mut read = Vec::with_capacity(elements.len());
+        for element in elements {
+            match (wire::decode(version, element), wire::decode::<AnyRequest>(version, element)) {
+                (Ok(message), _) => read.push(Self::Known(message)),
+                (Err(_), Ok(AnyRequest::ToGuild { input })) => {
+                    let (AnyInput::Command { request } | AnyInput::Create { request }) = input;
+                    read.push(Self::UnknownRequest(request));
+                }
+                (Err(error), Err(_)) => return (read, Some(error)),
+            }
+        }
+        (read, None)
     }
 }

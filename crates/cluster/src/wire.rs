@@ -1,7 +1,7 @@
 //! Wire: the binary form of messages between nodes.
 //!
-//! Owns        `encode`, `decode`, the version, and the table below. The form is MessagePack; serde derives it next to
-//!             each type, with the names of fields and variants.
+//! Owns        `encode`, `decode`, `elements`, the version, and the table below. The form is MessagePack; serde derives
+//!             it next to each type, with the names of fields and variants.
 //! Invariants  W1 bytes of an unknown version are refused before they are read. W2 any bytes are decoded or refused:
 //!             `decode` never panics, and allocates in proportion to their number. W3 what a message means is the same
 //!             on both nodes: an event has the same audience and the same bodies. (tests `w1_*` to `w3_*`)
@@ -22,7 +22,7 @@
 //! |---|---|
 //! | a field is added to a struct or to a variant with named fields | with `#[serde(default)]`, unless it is an `Option` without `deserialize_with`; an older node ignores the field. If it must not, `VERSION` increases |
 //! | a field is removed | the release before gives it a default |
-//! | a variant is added | `VERSION` increases: an older node refuses the whole message. Free if only nodes get it that have shown that they know it, as `RelayMessage::Transferred` |
+//! | a variant is added | `VERSION` increases: an older node refuses the whole message. Free if only nodes get it that have shown that they know it, as `RelayMessage::Transferred`; and for commands, of which an older node refuses the one request (`peer::ReadMessage`) |
 //! | a place is added to a tuple, or content to a variant without | never: a new variant |
 //! | a name or a meaning changes | never: a new field or variant |
 //! | an integer gets wider | free |
@@ -77,20 +77,53 @@ pub fn decode<T: DeserializeOwned>(version: u16, bytes: &[u8]) -> Result<T, Wire
     T::deserialize(&mut Values(bytes)).map_err(|error| WireError::Malformed(error.to_string()))
 }
 
+/// The bytes of each element of an array, for `decode`.
+///
+/// # Errors
+/// `UnknownVersion`; `Malformed`: the bytes are not one array.
+pub fn elements(version: u16, bytes: &[u8]) -> Result<Vec<&[u8]>, WireError> {
+    if version != VERSION {
+        return Err(WireError::UnknownVersion { found: version });
+    }
+    check(bytes).and_then(|()| elements_of(bytes)).map_err(|problem| WireError::Malformed(problem.to_owned()))
+}
+
+/// Of bytes that are one value.
+fn elements_of(bytes: &[u8]) -> Result<Vec<&[u8]>, &'static str> {
+    let (marker, mut rest) = bytes.split_first().ok_or(TRUNCATED)?;
+    let count = match marker {
+        0x90..=0x9f => usize::from(marker & 0x0f),
+        0xdc => length::<2>(&mut rest)?,
+        0xdd => length::<4>(&mut rest)?,
+        _ => return Err("it is no array"),
+    };
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let after = skip(rest)?;
+        let (element, _) = rest.split_at(rest.len() - after.len());
+        elements.push(element);
+        rest = after;
+    }
+    Ok(elements)
+}
+
 const TRUNCATED: &str = "bytes are missing at its end";
 
 /// Checks that the bytes are one value of MessagePack, so that a decoder can allocate the declared length of an array.
 /// Costs about a twentieth of the decoding.
-fn check(mut rest: &[u8]) -> Result<(), &'static str> {
+fn check(bytes: &[u8]) -> Result<(), &'static str> {
+    if skip(bytes)?.is_empty() { Ok(()) } else { Err("bytes follow its end") }
+}
+
+/// The bytes behind one value.
+fn skip(mut rest: &[u8]) -> Result<&[u8], &'static str> {
     let mut outer = [0_usize; DEPTH_MAX];
     let mut depth = 0_usize;
     // Values that follow in the innermost array or map.
     let mut left = 1_usize;
     loop {
         while left == 0 {
-            let Some(above) = depth.checked_sub(1) else {
-                return if rest.is_empty() { Ok(()) } else { Err("bytes follow its end") };
-            };
+            let Some(above) = depth.checked_sub(1) else { return Ok(rest) };
             (depth, left) = (above, outer[above]);
         }
         left -= 1;

@@ -6,6 +6,7 @@ mod commands;
 mod events;
 mod examples;
 mod handoff;
+mod later;
 mod ledger;
 mod malformed;
 mod messages;

@@ -7,7 +7,7 @@
 
 use super::{Membership, subject_of};
 use guildhall_bus::{Event, Incoming, IncomingLimits, Received, sender_of};
-use guildhall_cluster::{Incarnation, PeerMessage, wire};
+use guildhall_cluster::{Incarnation, PeerMessage, ReadMessage, wire};
 use std::{sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
@@ -88,12 +88,40 @@ fn receive(membership: &Arc<Membership>, incoming: &mut Incoming, frame: &bytes:
                             machine.handle_message(now, sender, stream, message);
                         });
                     }),
-                    Err(error) => {
-                        tracing::error!(%error, "a message of another node is refused");
-                        membership.with(|machine, now| machine.handle_gap(now, sender, stream));
-                    }
+                    Err(_) => receive_each(membership, (sender, stream), version, &payload),
                 }
             }
         }
+    }
+}
+
+/// Handles the messages of a frame that cannot be read as a whole. Requests of a later release are refused.
+fn receive_each(
+    membership: &Arc<Membership>,
+    (sender, stream): (Incarnation, u64),
+    version: u16,
+    payload: &bytes::Bytes,
+) {
+    let (messages, error) = ReadMessage::each(version, payload);
+    membership.with(|machine, now| {
+        for message in messages {
+            match message {
+                ReadMessage::Known(message) => {
+                    membership.attach(&message);
+                    machine.handle_message(now, sender, stream, message);
+                }
+                ReadMessage::UnknownRequest(request) => {
+                    tracing::warn!(
+                        "a node of a later release sent a request that this one does not know: it is answered with 503 \
+                         until this node is upgraded"
+                    );
+                    machine.handle_unknown_request(now, sender, stream, request);
+                }
+            }
+        }
+    });
+    if let Some(error) = error {
+        tracing::error!(%error, "a message of another node is refused");
+        membership.with(|machine, now| machine.handle_gap(now, sender, stream));
     }
 }
