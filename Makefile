@@ -174,8 +174,9 @@ faults: build-release ## An hour of seeded faults on three nodes, NATS and Postg
 # EARLIER: a commit; conformance/cluster/earlier-release has the default.
 rolling: build-release ## Three nodes upgraded from an earlier release one after the other, killed, drained, rolled back: 2,000 clients
 	earlier=$$(conformance/cluster/earlier $(EARLIER)) && \
-	conformance/cluster/faults --in-turn --sessions 2000 --earlier $$earlier --server $(BINARY) && \
-	conformance/cluster/libraries --installed --earlier $$earlier --server $(BINARY)
+	stay=$$(conformance/cluster/earlier --schema $(EARLIER) || echo --stay-upgraded) && \
+	conformance/cluster/faults --in-turn --sessions 2000 --earlier $$earlier $$stay --server $(BINARY) && \
+	conformance/cluster/libraries --installed --earlier $$earlier $$stay --server $(BINARY)
 
 cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreSQL and the demo community
 	tools/nats-server --install > /dev/null

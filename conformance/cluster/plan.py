@@ -39,10 +39,21 @@ class Fault:
         return " ".join([*parts, f"for {self.seconds:g} s"])
 
 
-UPGRADE, ROLL_BACK = "upgrade", "roll back"
-# Events of each node in turn: with one program, and with programs of two releases.
-IN_TURN = ("quiet", "kill", "drain")
-ROLLING = ("quiet", UPGRADE, "kill", "drain", ROLL_BACK)
+UPGRADE, ROLL_BACK, MOVE = "upgrade", "roll back", "move"
+# Moves of a guild that a fault hits: whether it hits the owner, otherwise the next owner, and which fault.
+MOVES_HIT = {
+    "move, owner killed": (True, "kill"),
+    "move, next owner killed": (False, "kill"),
+    "move, owner drained": (True, "drain"),
+    "move, next owner drained": (False, "drain"),
+    "move, owner cut off": (True, "stall nats"),
+    "move, next owner cut off": (False, "stall nats"),
+}
+# Milliseconds from the begin of the command to that fault.
+MOVE_MS = (5, 250)
+# Events of each node in turn: with one program, and with programs of two releases. Moves are those of as many guilds.
+IN_TURN = ("quiet", MOVE, "kill", "drain")
+ROLLING = ("quiet", UPGRADE, MOVE, "kill", "drain", ROLL_BACK)
 
 # Shortest and longest time; link; least and greatest value.
 KINDS = {
@@ -70,11 +81,18 @@ KINDS = {
     # Nothing passes, and no connection ends: a partition, for longer than a lease.
     "stall nats": (6, 10, "nats", None),
     "stall postgres": (6, 10, "postgres", None),
+    MOVE: (0, 0, None, None),
+    "move, owner killed": (4, 8, None, MOVE_MS),
+    "move, next owner killed": (4, 8, None, MOVE_MS),
+    "move, owner drained": (0, 2, None, MOVE_MS),
+    "move, next owner drained": (0, 2, None, MOVE_MS),
+    "move, owner cut off": (6, 10, "nats", MOVE_MS),
+    "move, next owner cut off": (6, 10, "nats", MOVE_MS),
 }
 OF_SERVERS = ("NATS", "PostgreSQL")
 
 # The order of the short plan: the faults that most operators meet, and one of each kind of link fault.
-SHORT = ("kill", "NATS restart", "drop nats", "PostgreSQL restart", "drop postgres")
+SHORT = (MOVE, "kill", "NATS restart", "drop nats", "PostgreSQL restart", "drop postgres", "move, next owner killed")
 
 
 def faults(seed, nodes):
@@ -90,7 +108,7 @@ def faults(seed, nodes):
 def one(chance, kind, nodes):
     least, most, link, values = KINDS[kind]
     is_server = kind.startswith(OF_SERVERS)
-    is_owner = not is_server and chance.random() < OWNERS_SHARE
+    is_owner = kind.startswith(MOVE) or not is_server and chance.random() < OWNERS_SHARE
     return Fault(
         kind=kind,
         node=None if is_server or is_owner else chance.randrange(nodes),
@@ -111,8 +129,9 @@ def short(seed, nodes):
 
 
 def in_turn(nodes, kinds, quiet_seconds):
-    """Each of the nodes has an event of each kind; `quiet` comes once, for comparison."""
+    """Each of the nodes has an event of each kind, and as many guilds move; `quiet` comes once, for comparison."""
     for kind in kinds:
-        for node in range(1 if kind == "quiet" else nodes):
+        for number in range(1 if kind == "quiet" else nodes):
+            node, guild = (None, None) if kind == "quiet" else (None, number) if kind == MOVE else (number, None)
             seconds = 10 if kind == "quiet" else 1
-            yield Fault(kind, None if kind == "quiet" else node, None, seconds, quiet_seconds)
+            yield Fault(kind, node, guild, seconds, quiet_seconds)

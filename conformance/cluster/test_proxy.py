@@ -1,6 +1,5 @@
-"""Tests of the proxies and of the plan."""
+"""Tests of the proxies."""
 import contextlib
-import itertools
 import pathlib
 import socket
 import sys
@@ -11,7 +10,6 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import plan  # noqa: E402
 from proxy import Proxies  # noqa: E402
 
 # Of timers on a busy machine.
@@ -115,20 +113,6 @@ class ProxyCase(unittest.TestCase):
         before = self.proxies.passed_bytes("link")
         self.there_and_back(b"x" * 1000)
         self.assertEqual(self.proxies.passed_bytes("link") - before, 2000)
-
-
-class PlanCase(unittest.TestCase):
-    def test_a_seed_has_one_plan(self):
-        def first(seed):
-            return list(itertools.islice(plan.faults(seed, 3), 50))
-
-        self.assertEqual(first(1), first(1))
-        self.assertNotEqual(first(1), first(2))
-
-    def test_every_kind_comes_in_each_round(self):
-        kinds = [fault.kind for fault in itertools.islice(plan.faults(7, 3), 2 * len(plan.KINDS))]
-        self.assertEqual(sorted(kinds[: len(plan.KINDS)]), sorted(plan.KINDS))
-        self.assertEqual(sorted(kinds), sorted([*plan.KINDS, *plan.KINDS]))
 
 
 if __name__ == "__main__":
