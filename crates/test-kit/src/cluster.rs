@@ -7,6 +7,7 @@
 //! Limits      `TURNS_MAX` turns in `run_until_idle`: machines that never become idle are a bug and are reported as
 //!             one.
 
+mod driven;
 mod mirrors;
 mod transfers;
 
@@ -27,7 +28,7 @@ use guildhall_guild::{
 use guildhall_guild_protocol::{
     Event, PartitionId, Published, RelayId, RelayStreams, ReplicaUpdate, ToGuild, ToRelay, Whose,
 };
-use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
+use guildhall_model::{ChannelId, CloseCode, Direct, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, AuthPurpose, Compression, ConnParams, ConnSnapshot, Delivery, Fetched, HandOver, Leaving,
     MovingConn, Output, OwnData, Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SessionClaim,
@@ -200,6 +201,8 @@ pub struct TestCluster {
     are_news_held: bool,
     /// Nodes that were killed.
     killed: BTreeSet<usize>,
+    /// Nodes that do nothing for now.
+    paused: BTreeSet<usize>,
     move_fault: MoveFault,
 }
 
@@ -243,6 +246,7 @@ impl TestCluster {
             clients: Vec::new(),
             are_news_held: false,
             killed: BTreeSet::new(),
+            paused: BTreeSet::new(),
             move_fault: MoveFault::None,
         }
     }
@@ -551,20 +555,25 @@ impl TestCluster {
 
     /// Answers the held reads of direct messages.
     pub fn answer_directs(&mut self) {
-        let now = self.clock.now();
         for (index, session, user_id) in std::mem::take(&mut self.held_directs) {
-            let open = Command::Direct(DirectCommand::Open);
-            let directs = self.guilds.values_mut().filter(|guild| guild.is_direct()).filter_map(|guild| {
-                match guild.handle_command(now, Actor::System, &open) {
-                    Outcome::Reply(Ok(Reply::Direct(direct))) => Some(direct),
-                    _ => None,
-                }
-            });
-            let directs: Vec<_> = directs.filter(|direct| direct.is_open_for(user_id)).collect();
+            let own = OwnData { directs: self.directs_of(user_id), ..OwnData::default() };
+            let own = (!self.outages.contains(&Outage::Directs)).then_some(own);
             let TestPartition { partition, link, .. } = &mut self.partitions[index];
-            let own = OwnData { directs, ..OwnData::default() };
-            partition.handle_directs(now, session, (!self.outages.contains(&Outage::Directs)).then_some(own), link);
+            partition.handle_directs(self.clock.now(), session, own, link);
         }
+    }
+
+    /// The direct messages of an account, as the store has them.
+    pub fn directs_of(&mut self, user_id: UserId) -> Vec<Direct> {
+        let now = self.clock.now();
+        let open = Command::Direct(DirectCommand::Open);
+        let directs = self.guilds.values_mut().filter(|guild| guild.is_direct()).filter_map(|guild| {
+            match guild.handle_command(now, Actor::System, &open) {
+                Outcome::Reply(Ok(Reply::Direct(direct))) => Some(direct),
+                _ => None,
+            }
+        });
+        directs.filter(|direct| direct.is_open_for(user_id)).collect()
     }
 
     /// Holds events for accounts back, or delivers those that were held.
@@ -953,8 +962,10 @@ impl TestCluster {
     pub fn advance(&mut self, ms: u64) {
         self.clock.advance_ms(ms);
         let now = self.clock.now();
-        for entry in &mut self.partitions {
-            entry.partition.handle_timers(now, &mut entry.link);
+        for (index, entry) in self.partitions.iter_mut().enumerate() {
+            if !self.paused.contains(&index) {
+                entry.partition.handle_timers(now, &mut entry.link);
+            }
         }
         for guild_id in self.guilds.keys().copied().collect::<Vec<_>>() {
             self.guilds.get_mut(&guild_id).expect("it was there just now").handle_timer(now);
@@ -1001,7 +1012,7 @@ impl TestCluster {
     }
 
     fn turn(&mut self, index: usize) -> bool {
-        if self.drop_for_killed(index) {
+        if self.drop_for_killed(index) || self.paused.contains(&index) {
             return false;
         }
         let now = self.clock.now();

@@ -16,7 +16,7 @@ pub use running::RunningNode;
 
 use crate::{
     clock::NodeClock,
-    cluster::{self, ClusterAccounts, Departures, OnTheWay, SessionMirrors, SessionMoves},
+    cluster::{self, ClusterAccounts, Departures, OnTheWay, OwnNode, SessionMirrors, SessionMoves},
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
@@ -146,17 +146,17 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
     set_root_key(&config.auth, &node)?;
     let every = Duration::from_millis(config.cluster.mirror_ms.into());
-    let mirrors = node
-        .membership()
-        .map(|membership| SessionMirrors::start(membership.clone(), server.partitions(), clock, (node.clone(), every)));
+    let own = node.membership().map(|membership| OwnNode {
+        membership: membership.clone(),
+        partitions: server.partitions(),
+        clock,
+        node: node.clone(),
+    });
+    let mirrors = own.clone().map(|own| SessionMirrors::start(own, every));
     let on_the_way = OnTheWay::default();
-    let moves = node.membership().zip(mirrors.clone()).map(|(membership, mirrors)| {
-        let of = (mirrors, node.clone(), on_the_way.clone());
-        SessionMoves::start(membership.clone(), server.partitions(), clock, of)
-    });
-    let departures = node.membership().map(|membership| {
-        Departures::start(membership.clone(), (server.partitions(), clock), (node.clone(), on_the_way))
-    });
+    let moves =
+        own.clone().zip(mirrors.clone()).map(|(own, mirrors)| SessionMoves::start(own, mirrors, on_the_way.clone()));
+    let departures = own.map(|own| Departures::start(own, on_the_way));
     let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;

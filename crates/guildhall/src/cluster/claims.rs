@@ -11,7 +11,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -33,8 +32,12 @@ type Key = (u64, Sought);
 pub struct Claims<A> {
     under_way: Arc<Mutex<BTreeMap<Key, watch::Receiver<Option<A>>>>>,
     at_once: Arc<Semaphore>,
-    /// How long a claim waits for its answer.
-    patience: Duration,
+}
+
+impl<A> Default for Claims<A> {
+    fn default() -> Self {
+        Self { under_way: Arc::default(), at_once: Arc::new(Semaphore::new(AT_ONCE_MAX)) }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -42,16 +45,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<A: Clone + Send + Sync + 'static> Claims<A> {
-    pub fn new(patience: Duration) -> Self {
-        Self { under_way: Arc::default(), at_once: Arc::new(Semaphore::new(AT_ONCE_MAX)), patience }
-    }
-
-    /// The answer to a claim, which `work` gives. None: there is none yet, and the claim is to be repeated.
-    pub async fn answer(&self, key: Key, work: impl Future<Output = A> + Send + 'static) -> Option<A> {
+    /// The answer to a claim, which `work` gives. None: there was none before the end of `patience`, and the claim is
+    /// to be repeated.
+    pub async fn answer(
+        &self,
+        key: Key,
+        work: impl Future<Output = A> + Send + 'static,
+        patience: impl Future<Output = ()> + Send,
+    ) -> Option<A> {
         let mut answer = self.begin(key, work)?;
-        let finished = tokio::time::timeout(self.patience, answer.wait_for(Option::is_some)).await;
         // An error: `work` has panicked.
-        finished.ok()?.ok()?.clone()
+        let finished = async { answer.wait_for(Option::is_some).await.ok()?.clone() };
+        tokio::select! {
+            biased;
+            answer = finished => answer,
+            () = patience => None,
+        }
     }
 
     /// None: too many claims wait.
@@ -123,18 +132,19 @@ impl Drop for Journey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::{
+        future::{pending, ready},
+        sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    };
     use tokio::sync::Barrier;
 
-    const LONG: Duration = Duration::from_secs(60);
-
-    fn claims(patience: Duration) -> Arc<Claims<usize>> {
-        Arc::new(Claims::new(patience))
+    fn claims() -> Arc<Claims<usize>> {
+        Arc::default()
     }
 
     #[tokio::test]
     async fn k1_a_repeated_claim_gets_the_answer_of_the_first_and_runs_nothing() {
-        let (claims, runs, gate) = (claims(LONG), Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+        let (claims, runs, gate) = (claims(), Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
         let work = || {
             let (runs, gate) = (runs.clone(), gate.clone());
             async move {
@@ -148,19 +158,19 @@ mod tests {
             assert_eq!(*answer.wait_for(Option::is_some).await.unwrap(), Some(7));
         }
         // The mirror of the session is another claim, and so is one after the answer.
-        let other = claims.answer((1, Sought::Mirror), async { 3 }).await;
+        let other = claims.answer((1, Sought::Mirror), async { 3 }, pending()).await;
         assert_eq!((other, runs.load(Relaxed)), (Some(3), 1));
     }
 
     #[tokio::test]
     async fn k1_a_claim_without_an_answer_yet_is_repeated_until_it_has_one() {
-        let (claims, gate) = (claims(Duration::from_millis(1)), Arc::new(Barrier::new(2)));
+        let (claims, gate) = (claims(), Arc::new(Barrier::new(2)));
         let of_work = gate.clone();
         let work = async move {
             of_work.wait().await;
             1
         };
-        assert_eq!(claims.answer((1, Sought::Session), work).await, None);
+        assert_eq!(claims.answer((1, Sought::Session), work, ready(())).await, None);
         let mut answer = claims.begin((1, Sought::Session), async { 2 }).unwrap();
         gate.wait().await;
         assert_eq!(*answer.wait_for(Option::is_some).await.unwrap(), Some(1));
@@ -168,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn k2_claims_are_carried_out_at_the_same_time() {
-        let (claims, gate) = (claims(LONG), Arc::new(Barrier::new(AT_ONCE_MAX)));
+        let (claims, gate) = (claims(), Arc::new(Barrier::new(AT_ONCE_MAX)));
         let all = (0..AT_ONCE_MAX as u64).map(|ticket| {
             let (claims, gate) = (claims.clone(), gate.clone());
             tokio::spawn(async move {
@@ -176,7 +186,7 @@ mod tests {
                     gate.wait().await;
                     1
                 };
-                claims.answer((ticket, Sought::Session), work).await
+                claims.answer((ticket, Sought::Session), work, pending()).await
             })
         });
         for answer in all.collect::<Vec<_>>() {
@@ -186,13 +196,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_claim_beyond_the_limit_waits_and_one_whose_work_panics_is_forgotten() {
-        let claims = claims(Duration::from_millis(1));
-        assert_eq!(claims.answer((0, Sought::Session), async { panic!("on purpose") }).await, None);
+        let claims = claims();
+        assert_eq!(claims.answer((0, Sought::Session), async { panic!("on purpose") }, pending()).await, None);
         assert!(lock(&claims.under_way).is_empty());
         for ticket in 0..CLAIMS_MAX as u64 {
-            assert!(claims.begin((ticket, Sought::Session), std::future::pending()).is_some());
+            assert!(claims.begin((ticket, Sought::Session), pending()).is_some());
         }
-        assert!(claims.begin((u64::MAX, Sought::Session), std::future::pending()).is_none());
+        assert!(claims.begin((u64::MAX, Sought::Session), pending()).is_none());
     }
 
     #[test]

@@ -16,12 +16,13 @@ use super::{
     claims::OnTheWay,
     moves::{ask_until, parts_of},
     pace,
+    port::OwnNode,
 };
 use guildhall_cluster::{NodeNumber, home_of};
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{User, UserId};
-use guildhall_net::{Accepted, HandOver, Partitions, SystemClock};
-use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_net::{Accepted, HandOver};
+use guildhall_node::PeerQuestion;
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -89,10 +90,7 @@ enum State {
 
 /// Sends this node's sessions away when it leaves, and takes those of others.
 pub struct Departures {
-    membership: Arc<Membership>,
-    partitions: Partitions,
-    node: Node,
-    clock: SystemClock,
+    port: OwnNode,
     /// Sessions in parcels that have not arrived.
     on_the_way: OnTheWay,
     arriving: Mutex<BTreeMap<u64, Arriving>>,
@@ -110,16 +108,11 @@ enum Sent {
 impl Departures {
     /// Takes sessions of nodes that leave from now on.
     #[must_use]
-    pub fn start(
-        membership: Arc<Membership>,
-        (partitions, clock): (Partitions, SystemClock),
-        (node, on_the_way): (Node, OnTheWay),
-    ) -> Arc<Self> {
-        let arriving = Mutex::default();
-        let departures = Arc::new(Self { membership, partitions, node, clock, on_the_way, arriving });
-        pace::answer(&departures.membership, departures.partitions.clone());
+    pub fn start(port: OwnNode, on_the_way: OnTheWay) -> Arc<Self> {
+        let departures = Arc::new(Self { port, on_the_way, arriving: Mutex::default() });
+        pace::answer(&departures.port.membership, departures.port.partitions.clone());
         let of = Arc::downgrade(&departures);
-        departures.membership.on_question(move |part: Part| {
+        departures.port.membership.on_question(move |part: Part| {
             let departures = of.upgrade();
             async move { departures?.take(part).await }
         });
@@ -129,11 +122,11 @@ impl Departures {
     /// How many sessions the other nodes accept, until the result is dropped.
     #[must_use]
     pub fn watch_accepted(&self) -> Arc<Accepted> {
-        pace::watch(self.membership.clone())
+        pace::watch(self.port.membership.clone())
     }
 
     fn now(&self) -> Instant {
-        self.clock.now().instant
+        self.port.clock.now().instant
     }
 
     fn arriving(&self) -> MutexGuard<'_, BTreeMap<u64, Arriving>> {
@@ -152,14 +145,14 @@ impl Departures {
         let count = match serde_json::from_str::<HandOver>(&text) {
             Ok(over) => {
                 let users = self.users_of(&over).await;
-                self.partitions.take_arrivals(over, users).await
+                self.port.partitions.take_arrivals(over, users).await
             }
             Err(error) => {
                 tracing::error!(%error, "sessions of another node cannot be read: their clients identify again");
                 0
             }
         };
-        self.membership.count_moved_sessions(|moved| moved.here += count as u64);
+        self.port.membership.count_moved_sessions(|moved| moved.here += count as u64);
         if let Some(arriving) = self.arriving().get_mut(&ticket) {
             arriving.state = State::Taken(count);
         }
@@ -207,7 +200,7 @@ impl Departures {
             while reading.len() < READS_MAX
                 && let Some(user_id) = ids.next()
             {
-                let node = self.node.clone();
+                let node = self.port.node.clone();
                 reading.spawn(async move { (user_id, node.user(user_id).await) });
             }
             match reading.join_next().await {
@@ -229,9 +222,9 @@ impl Departures {
         let started = std::time::Instant::now();
         self.await_returns(deadline).await;
         let mut sending = JoinSet::new();
-        for partition in 0..self.partitions.count() as u16 {
+        for partition in 0..self.port.partitions.count() as u16 {
             let partition = PartitionId(partition);
-            let ids = self.partitions.look(partition, |_, partition| partition.detached_sessions());
+            let ids = self.port.partitions.look(partition, |_, partition| partition.detached_sessions());
             for (to, ids) in self.by_node(ids.await.unwrap_or_default()) {
                 let departures = self.clone();
                 sending.spawn(async move { departures.send_to(to, (partition, ids), deadline).await });
@@ -249,17 +242,18 @@ impl Departures {
         }
         self.await_transfers(deadline).await;
         let kept: usize = back.iter().map(|over| over.sessions.len()).sum();
-        self.membership.count_moved_sessions(|moved| {
+        self.port.membership.count_moved_sessions(|moved| {
             moved.away += taken as u64;
             moved.failed += lost as u64;
         });
-        tracing::info!(taken, kept, lost, ms = started.elapsed().as_millis() as u64, "sessions went to other nodes");
+        let ms = started.elapsed().as_millis() as u64;
+        tracing::info!(taken, kept, lost, ms, "sessions went to other nodes");
         back
     }
 
     /// Waits while clients come back and fetch their sessions (P3).
     async fn await_returns(&self, deadline: std::time::Instant) {
-        if self.membership.numbers().is_empty() {
+        if self.port.membership.numbers().is_empty() {
             return;
         }
         let begun = std::time::Instant::now();
@@ -283,8 +277,9 @@ impl Departures {
     /// Waits for sessions that other nodes are fetching.
     async fn await_transfers(&self, deadline: std::time::Instant) {
         let departing = async || {
-            for partition in 0..self.partitions.count() as u16 {
-                let count = self.partitions.look(PartitionId(partition), |_, partition| partition.departing_count());
+            for partition in 0..self.port.partitions.count() as u16 {
+                let count =
+                    self.port.partitions.look(PartitionId(partition), |_, partition| partition.departing_count());
                 if count.await.is_ok_and(|count| count > 0) {
                     return true;
                 }
@@ -299,8 +294,8 @@ impl Departures {
     /// Sessions of this node without a connection.
     async fn detached_count(&self) -> usize {
         let mut sum = 0;
-        for partition in 0..self.partitions.count() as u16 {
-            let ids = self.partitions.look(PartitionId(partition), |_, partition| partition.detached_sessions());
+        for partition in 0..self.port.partitions.count() as u16 {
+            let ids = self.port.partitions.look(PartitionId(partition), |_, partition| partition.detached_sessions());
             sum += ids.await.map_or(0, |ids| ids.len());
         }
         sum
@@ -308,7 +303,7 @@ impl Departures {
 
     /// The sessions by the active nodes that are to take them, this one excepted.
     fn by_node(&self, ids: Vec<Arc<str>>) -> BTreeMap<NodeNumber, Vec<Arc<str>>> {
-        let (own, members) = (self.membership.number(), self.membership.members());
+        let (own, members) = (self.port.membership.number(), self.port.membership.members());
         let mut by_node: BTreeMap<NodeNumber, Vec<Arc<str>>> = BTreeMap::new();
         for id in ids {
             let others = members.iter().filter(|(number, _)| *number != own);
@@ -333,7 +328,7 @@ impl Departures {
         while !rest.is_empty() && std::time::Instant::now() < begin_until {
             let next = rest[..rest.len().min(PARCEL_SESSIONS)].to_vec();
             let _journey = self.on_the_way.begin(&next);
-            let Ok((over, count)) = self.partitions.release_sessions(partition, next, PARCEL_BYTES).await else {
+            let Ok((over, count)) = self.port.partitions.release_sessions(partition, next, PARCEL_BYTES).await else {
                 break;
             };
             rest = &rest[count..];
@@ -352,12 +347,13 @@ impl Departures {
 
     async fn send_parcel(&self, to: NodeNumber, over: HandOver, deadline: std::time::Instant) -> Sent {
         let Ok(text) = serde_json::to_string(&over) else { return Sent::Back(over) };
-        let texts = parts_of(text, &self.membership);
-        let (ticket, parts_count) = (self.membership.random_number(), texts.len());
+        let texts = parts_of(text, self.port.membership.answer_bytes_max());
+        let (ticket, parts_count) = (self.port.membership.random_number(), texts.len());
         let patience = Duration::from_millis(ANSWER_MS_MAX);
         for (number, text) in texts.into_iter().enumerate() {
             let part = Part { ticket, number, parts_count, text };
-            let answer = ask_until(&self.membership, (to, &part), patience, deadline).await;
+            let limit = deadline.saturating_duration_since(std::time::Instant::now());
+            let answer = ask_until(&self.port, (to, &part), patience, limit).await;
             match answer {
                 Some(PartAnswer::More) => {}
                 Some(PartAnswer::Taken(count)) => return Sent::Taken(count),

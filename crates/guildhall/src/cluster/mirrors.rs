@@ -11,12 +11,15 @@
 //! Not here    what is in a report, and which client may resume by it: `guildhall_partition`.
 //! Spec        docs/cluster.md, ADR 46.
 
-use super::moves::ask_until;
+use super::{
+    moves::ask_until,
+    port::{OwnNode, SessionPort, within},
+};
 use guildhall_cluster::{NodeNumber, NodeRecord, home_of, wire};
 use guildhall_guild_protocol::Whose;
 use guildhall_model::{ChannelId, CloseCode, Direct, MessageId, UserId};
-use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock};
-use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_net::{HandOver, ResumeFault, SessionClaim};
+use guildhall_node::PeerQuestion;
 use guildhall_partition::{MirrorBatch, MirrorPage, MirrorPlaces, MirrorSource, MirrorsHeld, MirrorsTaken, mirror_key};
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
@@ -124,9 +127,9 @@ struct Places {
 }
 
 impl Places {
-    fn of(membership: &Membership) -> Self {
-        let own = membership.number();
-        let others: Vec<_> = membership.members().into_iter().filter(|(number, _)| *number != own).collect();
+    fn of(port: &impl SessionPort) -> Self {
+        let own = port.number();
+        let others: Vec<_> = port.members().into_iter().filter(|(number, _)| *number != own).collect();
         let mut hasher = DefaultHasher::new();
         for (number, record) in &others {
             (number, record.incarnation, record.weight, record.state as u8).hash(&mut hasher);
@@ -156,16 +159,13 @@ struct Round {
     partition: usize,
     slot: u32,
     mirrored: usize,
-    begun: std::time::Instant,
-    begun_before: std::time::Instant,
+    begun: Instant,
+    begun_before: Instant,
 }
 
 /// Reports this node's sessions to other nodes, and holds mirrors of theirs.
-pub struct SessionMirrors {
-    membership: Arc<Membership>,
-    partitions: Partitions,
-    clock: SystemClock,
-    node: Node,
+pub struct SessionMirrors<P = OwnNode> {
+    port: P,
     /// Zero: this node reports nothing, and no RESUME waits for the end of a lease.
     every: Duration,
     given: Mutex<Given>,
@@ -177,27 +177,20 @@ pub struct SessionMirrors {
     has_reports: AtomicBool,
 }
 
-impl SessionMirrors {
+impl<P: SessionPort> SessionMirrors<P> {
     /// Reports sessions every `every` from now on, and takes the reports of others.
     #[must_use]
-    pub fn start(
-        membership: Arc<Membership>,
-        partitions: Partitions,
-        clock: SystemClock,
-        (node, every): (Node, Duration),
-    ) -> Arc<Self> {
-        let settled = watch::Sender::new(membership.lapses());
+    pub fn start(port: P, every: Duration) -> Arc<Self> {
+        let settled = watch::Sender::new(port.lapses());
         let (given, giving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let has_reports = AtomicBool::new(false);
-        let mirrors =
-            Arc::new(Self { membership, partitions, clock, node, every, given, giving, settled, has_reports });
+        let mirrors = Arc::new(Self { port, every, given, giving, settled, has_reports: AtomicBool::new(false) });
         let of = Arc::downgrade(&mirrors);
-        mirrors.membership.on_question(move |report: Report| {
+        mirrors.port.on_question(move |report: Report| {
             let mirrors = of.upgrade();
             async move { Some(mirrors?.take(report).await) }
         });
         let of = Arc::downgrade(&mirrors);
-        mirrors.membership.on_question(move |returned: Returned| {
+        mirrors.port.on_question(move |returned: Returned| {
             let mirrors = of.upgrade();
             async move { Some(mirrors?.forget(returned).await) }
         });
@@ -219,12 +212,12 @@ impl SessionMirrors {
     }
 
     fn place_of(&self, session_id: &str) -> Option<usize> {
-        Some((mirror_key(session_id)? % self.partitions.count().max(1) as u64) as usize)
+        Some((mirror_key(session_id)? % self.port.partitions_count().max(1) as u64) as usize)
     }
 
     /// Memberships of all nodes.
     fn members(&self) -> BTreeSet<u64> {
-        self.membership.members().into_iter().map(|(_, record)| record.incarnation.0).collect()
+        self.port.members().into_iter().map(|(_, record)| record.incarnation.0).collect()
     }
 
     // ── a node that was without a lease ──────────────────────────────────────────────────────────
@@ -232,28 +225,28 @@ impl SessionMirrors {
     /// Whether this node may resume and release sessions (W2).
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        *self.settled.borrow() == self.membership.lapses()
+        *self.settled.borrow() == self.port.lapses()
     }
 
     /// Waits until W2 holds. False: not in time.
     pub async fn settle(&self) -> bool {
         let mut settled = self.settled.subscribe();
-        let wait = settled.wait_for(|settled| *settled == self.membership.lapses());
-        tokio::time::timeout(Duration::from_millis(SETTLE_MS_MAX), wait).await.is_ok()
+        let wait = async { settled.wait_for(|settled| *settled == self.port.lapses()).await.is_ok() };
+        within(&self.port, Duration::from_millis(SETTLE_MS_MAX), wait).await.is_some()
     }
 
     /// Ends the sessions that were given away while this node was without a lease.
     async fn return_to_cluster(self: &Arc<Self>) {
-        let lapses = self.membership.lapses();
-        if self.is_settled() || !self.membership.has_lease() {
+        let lapses = self.port.lapses();
+        if self.is_settled() || !self.port.has_lease() {
             return;
         }
         let ended = self.end_given_away().await;
-        for number in self.membership.numbers() {
+        for number in self.port.numbers() {
             self.forget_mirrors_of(number.0).await;
         }
-        for partition in 0..self.partitions.count() {
-            let _ = self.partitions.on_mirrors(partition, |_, partition| partition.mirrors_lost(None)).await;
+        for partition in 0..self.port.partitions_count() {
+            let _ = self.port.on_mirrors(partition, |_, partition| partition.mirrors_lost(None)).await;
         }
         tracing::info!(ended, "sessions that clients resumed elsewhere were ended here");
         self.settled.send_replace(lapses);
@@ -263,15 +256,13 @@ impl SessionMirrors {
         if !self.is_on() {
             return 0;
         }
-        let mut question = Returned { node: self.membership.number().0, after: None };
+        let mut question = Returned { node: self.port.number().0, after: None };
         let mut ended = 0;
         for (number, mut answer) in self.ask_each(&question, RETURN_MS_MAX).await {
             loop {
                 for id in &answer.session_ids {
                     let whose = Whose::Session(id.as_str().into());
-                    for closed in self.partitions.close_sessions(&whose, CloseCode::UnknownError) {
-                        ended += closed.await.unwrap_or(0) as u64;
-                    }
+                    ended += self.port.close_sessions(&whose, CloseCode::UnknownError).await as u64;
                 }
                 question.after = answer.session_ids.pop();
                 if !answer.has_more {
@@ -289,7 +280,7 @@ impl SessionMirrors {
     /// Sends the question to all other nodes. A node of an earlier version does not answer, and has given nothing away.
     async fn ask_each(self: &Arc<Self>, question: &Returned, ms_max: u64) -> Vec<(NodeNumber, GivenAway)> {
         let mut requests = tokio::task::JoinSet::new();
-        for number in self.membership.numbers() {
+        for number in self.port.numbers() {
             let (mirrors, question) = (self.clone(), question.clone());
             requests.spawn(async move { Some((number, mirrors.ask_one(number, &question, ms_max).await?)) });
         }
@@ -297,14 +288,14 @@ impl SessionMirrors {
     }
 
     async fn ask_one(&self, number: NodeNumber, question: &Returned, ms_max: u64) -> Option<GivenAway> {
-        let deadline = std::time::Instant::now() + Duration::from_millis(ms_max);
-        ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
+        let (patience, limit) = (Duration::from_millis(ANSWER_MS_MAX), Duration::from_millis(ms_max));
+        ask_until(&self.port, (number, question), patience, limit).await
     }
 
     /// Removes the mirrors of this node's sessions from the other nodes: it leaves in order.
     pub async fn leave(self: &Arc<Self>) {
         if self.is_on() {
-            self.ask_each(&Returned { node: self.membership.number().0, after: None }, FAREWELL_MS_MAX).await;
+            self.ask_each(&Returned { node: self.port.number().0, after: None }, FAREWELL_MS_MAX).await;
         }
     }
 
@@ -313,7 +304,7 @@ impl SessionMirrors {
     async fn take(&self, report: Report) -> ReportAnswer {
         self.has_reports.store(true, Ordering::Relaxed);
         let Report { from, batch: MirrorBatch { sessions, progress, ended } } = report;
-        let count = self.partitions.count().max(1);
+        let count = self.port.partitions_count().max(1);
         let mut shares: Vec<MirrorBatch> = (0..count).map(|_| MirrorBatch::default()).collect();
         let place = |key: u64| (key % count as u64) as usize;
         sessions.into_iter().for_each(|session| shares[place(session.progress.0)].sessions.push(session));
@@ -321,7 +312,7 @@ impl SessionMirrors {
         ended.into_iter().for_each(|key| shares[place(key)].ended.push(key));
         let taken: Vec<_> = (shares.into_iter().enumerate())
             .map(|(partition, share)| {
-                self.partitions.on_mirrors(partition, move |now, partition| partition.take_mirrors(now, from, share))
+                self.port.on_mirrors(partition, move |now, partition| partition.take_mirrors(now, from, share))
             })
             .collect();
         let mut answer = ReportAnswer { refused: 0, unknown: 0 };
@@ -336,13 +327,13 @@ impl SessionMirrors {
     async fn forget(&self, returned: Returned) -> GivenAway {
         let _one_at_a_time = self.giving.lock().await;
         self.forget_mirrors_of(returned.node).await;
-        let count = (self.membership.answer_bytes_max() / 128).max(1);
+        let count = (self.port.answer_bytes_max() / 128).max(1);
         self.given().of(returned.node, returned.after, count)
     }
 
     async fn forget_mirrors_of(&self, node: u8) {
-        for partition in 0..self.partitions.count() {
-            let forget = self.partitions.on_mirrors(partition, move |_, partition| partition.forget_mirrors_of(node));
+        for partition in 0..self.port.partitions_count() {
+            let forget = self.port.on_mirrors(partition, move |_, partition| partition.forget_mirrors_of(node));
             // A partition that has ended has none.
             let _ = forget.await;
         }
@@ -352,18 +343,18 @@ impl SessionMirrors {
     pub async fn seq_here(&self, session_id: &str) -> Option<u64> {
         let (partition, members) = (self.place_of(session_id)?, self.members());
         let id = session_id.to_owned();
-        let look = self.partitions.on_mirrors(partition, move |now, partition| {
+        let look = self.port.on_mirrors(partition, move |now, partition| {
             partition.note_members(now, &members);
             partition.mirror_seq(&id)
         });
-        look.await.ok().flatten()
+        look.await.flatten()
     }
 
     /// Drops the mirror here of a session whose node is gone: another node has a newer one.
     pub async fn drop_here(&self, session_id: &str) {
         let Some(partition) = self.place_of(session_id) else { return };
         let id = session_id.to_owned();
-        let _ = self.partitions.on_mirrors(partition, move |_, partition| partition.drop_mirror(&id)).await;
+        let _ = self.port.on_mirrors(partition, move |_, partition| partition.drop_mirror(&id)).await;
     }
 
     /// Gives a session away by its mirror here (W1).
@@ -371,14 +362,15 @@ impl SessionMirrors {
     /// # Errors
     /// Why its client cannot resume by it.
     pub async fn give(&self, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
-        let _one_at_a_time = self.giving.lock().await;
         let partition = self.place_of(&claim.session_id).ok_or(ResumeFault::Unknown)?;
-        if !self.membership.has_lease() {
+        // The node is gone, and has written nothing since. So others need not wait for this.
+        let directs = self.newest_directs(claim.user_id).await?;
+        let _one_at_a_time = self.giving.lock().await;
+        if !self.port.has_lease() {
             return Err(ResumeFault::Unknown);
         }
-        let directs = self.newest_directs(claim.user_id).await?;
         let (id, members) = (claim.session_id.clone(), self.members());
-        let release = self.partitions.on_mirrors(partition, move |now, partition| {
+        let release = self.port.on_mirrors(partition, move |now, partition| {
             partition.note_members(now, &members);
             partition.release_mirror(now, &claim, &directs)
         });
@@ -389,7 +381,7 @@ impl SessionMirrors {
 
     /// The newest message of each of an account's direct channels, as they are stored.
     async fn newest_directs(&self, user_id: UserId) -> Result<Vec<(ChannelId, MessageId)>, ResumeFault> {
-        let directs = self.node.directs_of_user(user_id).await.map_err(|error| {
+        let directs = self.port.directs_of_user(user_id).await.map_err(|error| {
             tracing::warn!(%error, "an account's direct messages could not be read: its client identifies again");
             ResumeFault::Move
         })?;
@@ -400,15 +392,15 @@ impl SessionMirrors {
     /// Remembers that a session was given away, for its node (W2).
     pub fn note_given(&self, session_id: &str, over: &HandOver) {
         if let Some(mirrored) = over.mirrored {
-            self.given().insert(self.clock.now().instant, session_id, mirrored.node);
+            self.given().insert(self.port.now().instant, session_id, mirrored.node);
         }
     }
 
     async fn note_members(&self) {
         let (mut sum, members) = (MirrorsHeld::default(), Arc::new(self.members()));
-        for partition in 0..self.partitions.count() {
+        for partition in 0..self.port.partitions_count() {
             let members = members.clone();
-            let note = self.partitions.on_mirrors(partition, move |now, partition| {
+            let note = self.port.on_mirrors(partition, move |now, partition| {
                 partition.note_members(now, &members);
                 partition.mirrors_held()
             });
@@ -416,7 +408,7 @@ impl SessionMirrors {
             sum.count += held.count;
             sum.bytes += held.bytes;
         }
-        self.membership.count_mirrors(|figures| {
+        self.port.count_mirrors(|figures| {
             (figures.held, figures.held_bytes) = (sum.count as u64, sum.bytes as u64);
         });
     }
@@ -425,17 +417,16 @@ impl SessionMirrors {
 
     /// Reports changed sessions, until all have been visited or the interval's bytes are used.
     async fn report(&self, round: &mut Round) {
-        let places = Arc::new(Places::of(&self.membership));
-        let own = self.membership.executor();
-        let from = MirrorSource { node: own.node.0, incarnation: own.incarnation.0 };
+        let places = Arc::new(Places::of(&self.port));
+        let from = MirrorSource { node: self.port.number().0, incarnation: self.port.incarnation().0 };
         let page_bytes = self.page_bytes();
         let mut left = REPORT_BYTES_MAX;
         while left > 0 {
             let (of, slot) = (places.clone(), round.slot);
             let page = self
-                .partitions
+                .port
                 .on_mirrors(round.partition, move |now, partition| partition.mirror_page(now, &*of, slot, page_bytes));
-            let Ok(MirrorPage { batches, bytes, mirrored_count, next_slot }) = page.await else { return };
+            let Some(MirrorPage { batches, bytes, mirrored_count, next_slot }) = page.await else { return };
             for (holder, batch) in batches {
                 self.send(&places, holder, Report { from, batch }).await;
             }
@@ -445,7 +436,7 @@ impl SessionMirrors {
                 Some(slot) => round.slot = slot,
                 None => {
                     (round.partition, round.slot) = (round.partition + 1, 0);
-                    if round.partition >= self.partitions.count() {
+                    if round.partition >= self.port.partitions_count() {
                         return self.end_round(round);
                     }
                 }
@@ -455,14 +446,14 @@ impl SessionMirrors {
 
     /// A report has to fit into a message of the bus, in which a byte takes two at most.
     fn page_bytes(&self) -> usize {
-        self.membership.answer_bytes_max() / 8
+        self.port.answer_bytes_max() / 8
     }
 
     fn end_round(&self, round: &mut Round) {
-        let now = std::time::Instant::now();
-        let (lag, mirrored) = (now - round.begun_before, round.mirrored as u64);
-        self.membership.count_mirrors(|figures| {
-            (figures.lag_ms, figures.mirrored) = (lag.as_millis() as u64, mirrored);
+        let now = self.port.now().instant;
+        let (lag_ms, mirrored) = (now.ms_since(round.begun_before), round.mirrored as u64);
+        self.port.count_mirrors(|figures| {
+            (figures.lag_ms, figures.mirrored) = (lag_ms, mirrored);
             figures.rounds += 1;
         });
         *round = Round { partition: 0, slot: 0, mirrored: 0, begun: now, begun_before: round.begun };
@@ -473,12 +464,12 @@ impl SessionMirrors {
         let Some(number) = places.node(holder) else { return };
         let bytes = wire::encode(&report).len();
         let (whole, progress) = (report.batch.sessions.len() as u64, report.batch.progress.len() as u64);
-        let is_too_long = bytes > self.membership.answer_bytes_max() / 2;
+        let is_too_long = bytes > self.port.answer_bytes_max() / 2;
         let answer = match is_too_long {
             true => None,
-            false => self.membership.ask_within(number, &report, Duration::from_millis(ANSWER_MS_MAX)).await,
+            false => self.port.ask_within(number, &report, Duration::from_millis(ANSWER_MS_MAX)).await,
         };
-        self.membership.count_mirrors(|figures| {
+        self.port.count_mirrors(|figures| {
             figures.sent_bytes += bytes as u64;
             figures.sent_whole += whole;
             figures.sent_progress += progress;
@@ -487,19 +478,19 @@ impl SessionMirrors {
         });
         let has_gaps = |answer: &ReportAnswer| answer.unknown > 0 && answer.refused == 0;
         if answer.as_ref().is_none_or(has_gaps) && !is_too_long {
-            for partition in 0..self.partitions.count() {
+            for partition in 0..self.port.partitions_count() {
                 let lost =
                     move |_, partition: &mut guildhall_partition::Partition| partition.mirrors_lost(Some(holder));
-                let _ = self.partitions.on_mirrors(partition, lost).await;
+                let _ = self.port.on_mirrors(partition, lost).await;
             }
         }
     }
 }
 
-async fn watch_members(of: Weak<SessionMirrors>) {
-    loop {
-        tokio::time::sleep(WATCH_EVERY).await;
-        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.membership.has_left()) else { return };
+async fn watch_members<P: SessionPort>(of: Weak<SessionMirrors<P>>) {
+    while let Some(pause) = of.upgrade().map(|mirrors| mirrors.port.sleep(WATCH_EVERY)) {
+        pause.await;
+        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.port.has_left()) else { return };
         mirrors.return_to_cluster().await;
         if mirrors.has_reports.load(Ordering::Relaxed) {
             mirrors.note_members().await;
@@ -507,14 +498,13 @@ async fn watch_members(of: Weak<SessionMirrors>) {
     }
 }
 
-async fn report(of: Weak<SessionMirrors>) {
-    let now = std::time::Instant::now();
+async fn report<P: SessionPort>(of: Weak<SessionMirrors<P>>) {
+    let Some(now) = of.upgrade().map(|mirrors| mirrors.port.now().instant) else { return };
     let mut round = Round { partition: 0, slot: 0, mirrored: 0, begun: now, begun_before: now };
-    loop {
-        let Some(every) = of.upgrade().map(|mirrors| mirrors.every) else { return };
-        tokio::time::sleep(every).await;
-        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.membership.has_left()) else { return };
-        if mirrors.membership.has_lease() && mirrors.is_settled() {
+    while let Some(pause) = of.upgrade().map(|mirrors| mirrors.port.sleep(mirrors.every)) {
+        pause.await;
+        let Some(mirrors) = of.upgrade().filter(|mirrors| !mirrors.port.has_left()) else { return };
+        if mirrors.port.has_lease() && mirrors.is_settled() {
             mirrors.report(&mut round).await;
         }
     }

@@ -1,8 +1,8 @@
 //! Cluster: joins this node to the one that the configuration names, on NATS.
 //!
 //! Owns        the options of NATS and of the membership, and the cluster's key; the sessions of all nodes
-//!             (`sessions`), their moves (`moves`, `departures`) and mirrors (`mirrors`), and the limits of accounts on
-//!             all nodes (`accounts`).
+//!             (`sessions`), their moves (`moves`, `departures`) and mirrors (`mirrors`), which use the node by a port
+//!             (`port`), and the limits of accounts on all nodes (`accounts`).
 //! Not here    what a membership does: `guildhall-node`.
 
 mod accounts;
@@ -11,13 +11,17 @@ mod departures;
 mod mirrors;
 mod moves;
 mod pace;
+mod port;
 mod sessions;
+#[cfg(test)]
+mod simulation;
 
 pub use accounts::ClusterAccounts;
 pub use claims::OnTheWay;
 pub use departures::Departures;
 pub use mirrors::SessionMirrors;
 pub use moves::SessionMoves;
+pub use port::OwnNode;
 pub use sessions::ClusterGateway;
 
 use crate::{clock::NodeClock, secrets::random, start_error::StartError};

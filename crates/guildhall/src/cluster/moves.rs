@@ -18,11 +18,12 @@
 use super::{
     claims::{Claims, OnTheWay, Sought},
     mirrors::SessionMirrors,
+    port::{OwnNode, SessionPort, within},
 };
 use guildhall_cluster::{NodeNumber, NodeRecord, NodeState};
 use guildhall_model::{GuildId, shard_of};
-use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock, TransferEnd};
-use guildhall_node::{Membership, Node, PeerQuestion};
+use guildhall_net::{HandOver, ResumeFault, SessionClaim, TransferEnd};
+use guildhall_node::PeerQuestion;
 use guildhall_session::{MembershipSnapshot, SessionSnapshot, session_partition};
 use guildhall_stdx::{Fault as _, Instant};
 use serde::{Deserialize, Serialize};
@@ -140,14 +141,11 @@ struct Released {
 }
 
 /// Fetches sessions from other nodes, and releases sessions to them.
-pub struct SessionMoves {
-    membership: Arc<Membership>,
-    partitions: Partitions,
-    clock: SystemClock,
-    mirrors: Arc<SessionMirrors>,
-    node: Node,
+pub struct SessionMoves<P = OwnNode> {
+    port: P,
+    mirrors: Arc<SessionMirrors<P>>,
     /// Nodes that did not answer, and when.
-    suspects: Mutex<BTreeMap<NodeNumber, std::time::Instant>>,
+    suspects: Mutex<BTreeMap<NodeNumber, Instant>>,
     released: Mutex<BTreeMap<u64, Released>>,
     claims: Claims<FetchAnswer>,
     rests: Claims<FetchAnswer>,
@@ -156,30 +154,22 @@ pub struct SessionMoves {
     fetches: Semaphore,
 }
 
-impl SessionMoves {
+impl<P: SessionPort> SessionMoves<P> {
     /// Answers other nodes from now on.
     #[must_use]
-    pub fn start(
-        membership: Arc<Membership>,
-        partitions: Partitions,
-        clock: SystemClock,
-        (mirrors, node, on_the_way): (Arc<SessionMirrors>, Node, OnTheWay),
-    ) -> Arc<Self> {
+    pub fn start(port: P, mirrors: Arc<SessionMirrors<P>>, on_the_way: OnTheWay) -> Arc<Self> {
         let moves = Arc::new(Self {
-            membership,
-            partitions,
-            clock,
+            port,
             mirrors,
-            node,
             suspects: Mutex::default(),
             released: Mutex::default(),
-            claims: Claims::new(WORKING_AFTER),
-            rests: Claims::new(WORKING_AFTER),
+            claims: Claims::default(),
+            rests: Claims::default(),
             on_the_way,
             fetches: Semaphore::new(FETCHES_MAX),
         });
         let of = Arc::downgrade(&moves);
-        moves.membership.on_question(move |question: FetchQuestion| {
+        moves.port.on_question(move |question: FetchQuestion| {
             let moves = of.upgrade();
             async move {
                 let moves = moves?;
@@ -188,12 +178,12 @@ impl SessionMoves {
             }
         });
         let of = Arc::downgrade(&moves);
-        moves.membership.on_question(move |question: RestQuestion| {
+        moves.port.on_question(move |question: RestQuestion| {
             let moves = of.upgrade();
             async move { Some(moves?.answer_rest(question).await) }
         });
         let of = Arc::downgrade(&moves);
-        moves.membership.on_question(move |question: MirrorQuestion| {
+        moves.port.on_question(move |question: MirrorQuestion| {
             let moves = of.upgrade();
             async move { moves?.answer_mirror(question).await }
         });
@@ -206,7 +196,11 @@ impl SessionMoves {
     }
 
     fn now(&self) -> Instant {
-        self.clock.now().instant
+        self.port.now().instant
+    }
+
+    fn time_since(&self, earlier: Instant) -> Duration {
+        Duration::from_millis(self.now().ms_since(earlier))
     }
 
     fn released(&self) -> MutexGuard<'_, BTreeMap<u64, Released>> {
@@ -223,7 +217,8 @@ impl SessionMoves {
         }
         let moves = self.clone();
         let release = async move { moves.release(ticket, claim, (uses_mirrors, waits, transfers)).await };
-        self.claims.answer((ticket, Sought::Session), release).await.or(waits.then_some(FetchAnswer::Working))
+        let patience = self.port.sleep(WORKING_AFTER);
+        self.claims.answer((ticket, Sought::Session), release, patience).await.or(waits.then_some(FetchAnswer::Working))
     }
 
     async fn release(
@@ -240,13 +235,13 @@ impl SessionMoves {
         }
         let session_id = claim.session_id.clone();
         let result = match transfers {
-            true => self.partitions.begin_transfer(claim, ticket, SESSION_BYTES_MAX).await,
-            false => self.partitions.release_session(claim, SESSION_BYTES_MAX).await,
+            true => self.port.begin_transfer(claim, ticket, SESSION_BYTES_MAX).await,
+            false => self.port.release_session(claim, SESSION_BYTES_MAX).await,
         };
         match result.unwrap_or(Err(ResumeFault::Unknown)) {
             Ok(over) if transfers => self.keep(ticket, &over),
             Ok(over) => {
-                self.membership.count_moved_sessions(|moved| moved.away += 1);
+                self.port.count_moved_sessions(|moved| moved.away += 1);
                 self.keep(ticket, &over)
             }
             Err(ResumeFault::Unknown) if waits && self.is_moving(&session_id).await => FetchAnswer::Working,
@@ -264,26 +259,27 @@ impl SessionMoves {
         }
         let moves = self.clone();
         let release = async move { moves.release_rest(ticket, end).await };
-        self.rests.answer((ticket, Sought::Session), release).await.unwrap_or(FetchAnswer::Working)
+        let patience = self.port.sleep(WORKING_AFTER);
+        self.rests.answer((ticket, Sought::Session), release, patience).await.unwrap_or(FetchAnswer::Working)
     }
 
     async fn release_rest(&self, ticket: u64, end: TransferEnd) -> FetchAnswer {
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
-        let begun = std::time::Instant::now();
+        let begun = self.now();
         let result = loop {
-            let is_late = begun.elapsed() >= LATE_AFTER;
-            match self.partitions.end_transfer(end.clone(), is_late, SESSION_BYTES_MAX).await {
-                Ok(Ok(None)) => tokio::time::sleep(LOOK_EVERY).await,
-                Ok(Ok(Some(over))) => break Ok(over),
-                Ok(Err(fault)) => break Err(fault),
-                Err(_) => break Err(ResumeFault::Unknown),
+            let is_late = self.time_since(begun) >= LATE_AFTER;
+            match self.port.end_transfer(end.clone(), is_late, SESSION_BYTES_MAX).await {
+                Some(Ok(None)) => self.port.sleep(LOOK_EVERY).await,
+                Some(Ok(Some(over))) => break Ok(over),
+                Some(Err(fault)) => break Err(fault),
+                None => break Err(ResumeFault::Unknown),
             }
         };
         match result {
             Ok(over) => {
-                self.membership.count_moved_sessions(|moved| moved.away += 1);
+                self.port.count_moved_sessions(|moved| moved.away += 1);
                 self.keep(ticket, &over)
             }
             Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
@@ -296,9 +292,9 @@ impl SessionMoves {
         if self.on_the_way.has(session_id) {
             return true;
         }
-        let Some(home) = self.partitions.home_of(session_id) else { return false };
+        let Some(home) = self.port.home_of(session_id) else { return false };
         let session_id = session_id.to_owned();
-        self.partitions.look(home, move |_, partition| partition.is_moving_session(&session_id)).await.unwrap_or(false)
+        self.port.look(home, move |_, partition| partition.is_moving_session(&session_id)).await.unwrap_or(false)
     }
 
     /// None: the claim is to be repeated.
@@ -310,7 +306,8 @@ impl SessionMoves {
         }
         let moves = self.clone();
         let give = async move { moves.give(ticket, claim).await };
-        self.claims.answer((ticket, Sought::Mirror), give).await.or(waits.then_some(FetchAnswer::Working))
+        let patience = self.port.sleep(WORKING_AFTER);
+        self.claims.answer((ticket, Sought::Mirror), give, patience).await.or(waits.then_some(FetchAnswer::Working))
     }
 
     async fn give(&self, ticket: u64, claim: SessionClaim) -> FetchAnswer {
@@ -341,7 +338,7 @@ impl SessionMoves {
                 return FetchAnswer::Refused(ResumeFault::Move.name().to_owned());
             }
         };
-        let parts = parts_of(text, &self.membership);
+        let parts = parts_of(text, self.port.answer_bytes_max());
         self.released().insert(ticket, Released { parts, until: self.now().after_ms(KEPT_MS_MAX) });
         self.part(ticket, 0).unwrap_or(FetchAnswer::Unknown)
     }
@@ -364,14 +361,14 @@ impl SessionMoves {
     /// Why it did not come.
     pub async fn fetch(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let limit = Duration::from_millis(FETCH_MS_MAX);
-        let fetched = tokio::time::timeout(limit, self.fetch_untimed(claim)).await.unwrap_or(Err(ResumeFault::Move));
+        let fetched = within(&self.port, limit, self.fetch_untimed(claim)).await.unwrap_or(Err(ResumeFault::Move));
         match &fetched {
-            Ok(over) if over.mirrored.is_some() => self.membership.count_mirrors(|figures| figures.resumed += 1),
+            Ok(over) if over.mirrored.is_some() => self.port.count_mirrors(|figures| figures.resumed += 1),
             // `fetch_rest` counts it.
             Ok(over) if over.transfer.is_some() => {}
-            Ok(_) => self.membership.count_moved_sessions(|moved| moved.here += 1),
+            Ok(_) => self.port.count_moved_sessions(|moved| moved.here += 1),
             Err(ResumeFault::Unknown) => {}
-            Err(_) => self.membership.count_moved_sessions(|moved| moved.failed += 1),
+            Err(_) => self.port.count_moved_sessions(|moved| moved.failed += 1),
         }
         fetched
     }
@@ -382,8 +379,8 @@ impl SessionMoves {
     /// Why it did not come.
     pub async fn fetch_rest(&self, end: TransferEnd) -> Result<HandOver, ResumeFault> {
         let limit = Duration::from_millis(FETCH_MS_MAX);
-        let rest = tokio::time::timeout(limit, self.fetch_rest_untimed(end)).await.unwrap_or(Err(ResumeFault::Move));
-        self.membership.count_moved_sessions(|moved| match &rest {
+        let rest = within(&self.port, limit, self.fetch_rest_untimed(end)).await.unwrap_or(Err(ResumeFault::Move));
+        self.port.count_moved_sessions(|moved| match &rest {
             Ok(_) => moved.here += 1,
             Err(_) => moved.failed += 1,
         });
@@ -392,33 +389,33 @@ impl SessionMoves {
 
     async fn fetch_rest_untimed(&self, end: TransferEnd) -> Result<HandOver, ResumeFault> {
         let node = NodeNumber(end.node);
-        let question = RestQuestion { ticket: self.membership.random_number(), end, part: 0 };
+        let question = RestQuestion { ticket: self.port.random_number(), end, part: 0 };
         loop {
             match claimed_of(node, self.ask(node, &question).await?)? {
                 Claimed::Session(place) => {
                     return self.read(place, |part| RestQuestion { part, ..question.clone() }).await;
                 }
-                Claimed::Working => tokio::time::sleep(Duration::from_millis(AGAIN_MS)).await,
+                Claimed::Working => self.port.sleep(Duration::from_millis(AGAIN_MS)).await,
                 Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Move),
             }
         }
     }
 
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
-        let (ticket, uses_mirrors) = (self.membership.random_number(), self.mirrors.is_on());
+        let (ticket, uses_mirrors) = (self.port.random_number(), self.mirrors.is_on());
         let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true, transfers: true };
         let (silence_max, pause) = match uses_mirrors {
-            true => (SILENCE_MS_MAX.max(self.membership.lease_ms() + MIRROR_MS_MAX), MIRROR_AGAIN_MS),
+            true => (SILENCE_MS_MAX.max(self.port.lease_ms() + MIRROR_MS_MAX), MIRROR_AGAIN_MS),
             false => (SILENCE_MS_MAX, AGAIN_MS),
         };
         let (silence_max, pause) = (Duration::from_millis(silence_max), Duration::from_millis(pause));
         let mut silence = Silence::default();
         while silence.lasted < silence_max {
             let permit = self.fetches.acquire().await.map_err(|_| ResumeFault::Move)?;
-            let begun = std::time::Instant::now();
+            let begun = self.now();
             let is_leaving = |(_, record): &(NodeNumber, NodeRecord)| record.state == NodeState::Draining;
             // While a node leaves, a session may be on its way, and be found at no node.
-            let may_be_under_way = self.membership.members().iter().any(is_leaving);
+            let may_be_under_way = self.port.members().iter().any(is_leaving);
             let mut is_working = false;
             match self.find(&question).await {
                 Ok(Found::Session(place)) => return self.read(place, part_of(&question)).await,
@@ -436,17 +433,17 @@ impl SessionMoves {
                 Err(fault) => return Err(fault),
             }
             drop(permit);
-            tokio::time::sleep(pause).await;
-            silence.note(is_working, begun.elapsed());
+            self.port.sleep(pause).await;
+            silence.note(is_working, self.time_since(begun));
         }
         Err(ResumeFault::Move)
     }
 
     /// Reads the rest of a session that a node has released.
-    async fn read<Q: PeerQuestion<Answer = FetchAnswer>>(
+    async fn read<Q: PeerQuestion<Answer = FetchAnswer> + Sync>(
         &self,
         place: Place,
-        question: impl Fn(usize) -> Q,
+        question: impl Fn(usize) -> Q + Send + Sync,
     ) -> Result<HandOver, ResumeFault> {
         let Place { node, first: mut text, parts_count } = place;
         for part in 1..parts_count {
@@ -474,7 +471,7 @@ impl SessionMoves {
     ) -> Result<Option<HandOver>, ResumeFault> {
         places.sort_by_key(|(number, seq)| (*seq, *number));
         let Some((newest, _)) = places.pop() else { return Err(ResumeFault::Unknown) };
-        let own = self.membership.number();
+        let own = self.port.number();
         let FetchQuestion { ticket, claim, .. } = question.clone();
         for (number, _) in places {
             if number == own {
@@ -503,14 +500,14 @@ impl SessionMoves {
     }
 
     async fn ask_mirror(&self, number: NodeNumber, question: &MirrorQuestion) -> Option<FetchAnswer> {
-        let deadline = std::time::Instant::now() + Duration::from_millis(SILENCE_MS_MAX);
-        ask_until(&self.membership, (number, question), Duration::from_millis(ANSWER_MS_MAX), deadline).await
+        let (patience, limit) = (Duration::from_millis(ANSWER_MS_MAX), Duration::from_millis(SILENCE_MS_MAX));
+        ask_until(&self.port, (number, question), patience, limit).await
     }
 
     /// Adds the guilds that the account has joined since the last report.
     async fn add_guilds(&self, over: &mut HandOver) -> Result<(), ResumeFault> {
         for kept in &mut over.sessions {
-            let guilds = self.node.guilds_of_user(kept.user_id).await.map_err(|error| {
+            let guilds = self.port.guilds_of_user(kept.user_id).await.map_err(|error| {
                 tracing::warn!(%error, "an account's guilds could not be read: its client identifies again");
                 ResumeFault::Move
             })?;
@@ -521,16 +518,16 @@ impl SessionMoves {
 
     /// Whether the session has arrived at this node in the meantime.
     async fn is_here(&self, claim: &SessionClaim) -> bool {
-        let Some(home) = self.partitions.home_of(&claim.session_id) else { return false };
+        let Some(home) = self.port.home_of(&claim.session_id) else { return false };
         let session_id = claim.session_id.clone();
-        let look = self.partitions.look(home, move |now, partition| partition.session_view(now, &session_id).is_some());
+        let look = self.port.look(home, move |now, partition| partition.session_view(now, &session_id).is_some());
         look.await.unwrap_or(false)
     }
 
     /// Has the node with the session release it, or finds the mirrors of a session that no living node has.
     async fn find(self: &Arc<Self>, question: &FetchQuestion) -> Result<Found, ResumeFault> {
         let named = session_partition(&question.claim.session_id).map(|partition| NodeNumber(partition.node()));
-        let mut others = self.membership.numbers();
+        let mut others = self.port.numbers();
         let mut mirrors = Vec::new();
         if let Some(named) = named.filter(|named| others.contains(named)) {
             match self.claim_from(named, question).await? {
@@ -563,7 +560,7 @@ impl SessionMoves {
         }
         if question.uses_mirrors && fault == ResumeFault::Unknown {
             let seq = self.mirrors.seq_here(&question.claim.session_id).await;
-            mirrors.extend(seq.map(|seq| (self.membership.number(), seq)));
+            mirrors.extend(seq.map(|seq| (self.port.number(), seq)));
             if !mirrors.is_empty() {
                 return Ok(Found::Mirrors(mirrors));
             }
@@ -588,26 +585,25 @@ impl SessionMoves {
     ) -> Result<FetchAnswer, ResumeFault> {
         let suspects = || self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
         let patience = Duration::from_millis(SUSPECT_MS);
-        if suspects().get(&number).is_some_and(|since| since.elapsed() < patience) {
+        if suspects().get(&number).is_some_and(|since| self.time_since(*since) < patience) {
             return Err(ResumeFault::Move);
         }
-        let answer = self.membership.ask_within(number, question, Duration::from_millis(ANSWER_MS_MAX)).await;
+        let answer = self.port.ask_within(number, question, Duration::from_millis(ANSWER_MS_MAX)).await;
         match &answer {
             Some(_) => drop(suspects().remove(&number)),
-            None => drop(suspects().insert(number, std::time::Instant::now())),
+            None => drop(suspects().insert(number, self.now())),
         }
         answer.ok_or(ResumeFault::Move)
     }
 
     /// Repeats a question until it is answered (G1). The caller bounds the time.
-    async fn ask<Q: PeerQuestion<Answer = FetchAnswer>>(
+    async fn ask<Q: PeerQuestion<Answer = FetchAnswer> + Sync>(
         &self,
         number: NodeNumber,
         question: &Q,
     ) -> Result<FetchAnswer, ResumeFault> {
-        let deadline = std::time::Instant::now() + Duration::from_millis(SILENCE_MS_MAX);
-        let patience = Duration::from_millis(ANSWER_MS_MAX);
-        ask_until(&self.membership, (number, question), patience, deadline).await.ok_or(ResumeFault::Move)
+        let (patience, limit) = (Duration::from_millis(ANSWER_MS_MAX), Duration::from_millis(SILENCE_MS_MAX));
+        ask_until(&self.port, (number, question), patience, limit).await.ok_or(ResumeFault::Move)
     }
 }
 
@@ -678,28 +674,28 @@ fn add_missing(kept: &mut SessionSnapshot, guilds: Vec<GuildId>) {
 }
 
 /// Cuts a text into parts that a question or an answer on the bus has room for, with some bytes around each.
-pub(super) fn parts_of(text: String, membership: &Membership) -> Vec<String> {
-    split(text, membership.answer_bytes_max() / 2)
+pub(super) fn parts_of(text: String, answer_bytes_max: usize) -> Vec<String> {
+    split(text, answer_bytes_max / 2)
 }
 
-/// Repeats a question until it is answered. None: the node has left, or the deadline has passed.
-pub(super) async fn ask_until<Q: PeerQuestion>(
-    membership: &Membership,
+/// Repeats a question until it is answered, for `limit` at most. None: the node has left, or the time has passed.
+pub(super) async fn ask_until<Q: PeerQuestion + Sync>(
+    port: &impl SessionPort,
     (to, question): (NodeNumber, &Q),
     patience: Duration,
-    deadline: std::time::Instant,
+    limit: Duration,
 ) -> Option<Q::Answer> {
+    let until = port.now().instant.after_ms(limit.as_millis() as u64);
     loop {
-        let now = std::time::Instant::now();
-        let left = deadline.saturating_duration_since(now).min(patience);
-        if left.is_zero() || !membership.numbers().contains(&to) {
+        let left = Duration::from_millis(until.ms_since(port.now().instant)).min(patience);
+        if left.is_zero() || !port.numbers().contains(&to) {
             return None;
         }
-        if let Some(answer) = membership.ask_within(to, question, left).await {
+        if let Some(answer) = port.ask_within(to, question, left).await {
             return Some(answer);
         }
         // A node that does not answer and a bus that is away fail at once.
-        tokio::time::sleep(Duration::from_millis(AGAIN_MS).min(left)).await;
+        port.sleep(Duration::from_millis(AGAIN_MS).min(left)).await;
     }
 }
 

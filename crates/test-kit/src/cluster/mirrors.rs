@@ -158,6 +158,11 @@ impl TestCluster {
         for index in 0..self.partitions.len() {
             self.partitions[index].partition.note_members(now, &members);
         }
+        self.unsubscribe_killed();
+    }
+
+    /// Guilds drop the relays of killed nodes.
+    pub fn unsubscribe_killed(&mut self) {
         let killed: BTreeSet<u8> = self.killed.iter().map(|index| *index as u8).collect();
         let is_gone = |partition: PartitionId| killed.contains(&partition.node());
         let gone: BTreeMap<_, _> = self

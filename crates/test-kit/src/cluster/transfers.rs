@@ -12,9 +12,9 @@ const LATE_MS: u64 = 2_000;
 /// A request for the rest of a session.
 pub(super) struct Rest {
     /// The node where it goes.
-    index: usize,
-    end: TransferEnd,
-    user: Arc<User>,
+    pub(super) index: usize,
+    pub(super) end: TransferEnd,
+    pub(super) user: Arc<User>,
     since: Instant,
 }
 
