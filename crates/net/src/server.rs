@@ -23,8 +23,8 @@ use guildhall_codec::{DictionaryUse, Encoding};
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    AuthPurpose, Checked, ConnSnapshot, ContextMoves, Counters, ExperimentTable, Gatekeeper, HandOver, Leaving,
-    Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SentTable, SessionClaim, TransferEnd,
+    AuthPurpose, Checked, ConnSnapshot, ContextMoves, Counters, ExperimentTable, Fetched, Gatekeeper, HandOver,
+    Leaving, Partition, PartitionConfig, Pause, RecentLoss, ResumeFault, SentTable, SessionClaim, TransferEnd,
 };
 use guildhall_session::session_home;
 use guildhall_stdx::{LogGate, Now};
@@ -454,6 +454,14 @@ impl Partitions {
             None => ended(Err(ResumeFault::Unknown)),
         }
         receiver
+    }
+
+    /// Takes a session that this node has fetched although no client waits for it: `Partition::handle_fetched`.
+    pub fn take_fetched(&self, session_id: &str, user: Arc<User>, over: HandOver) {
+        if let Some(mailbox) = self.mailbox_of(session_id) {
+            let fetched = Fetched { session_id: session_id.into(), user, is_rest: false, result: Ok(over) };
+            mailbox.send(PartitionCommand::Fetched(Box::new(fetched)));
+        }
     }
 
     /// Exports sessions without a connection for another node, and forgets them here: `Partition::release_sessions`.

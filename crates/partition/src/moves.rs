@@ -232,6 +232,19 @@ impl Partition {
         self.sessions().filter(is_free).map(|session| session.id.clone()).collect()
     }
 
+    /// Claims to the sessions that can go to another node, each with all that the session has kept: as of its client,
+    /// which has not come back.
+    #[must_use]
+    pub fn detached_claims(&self) -> Vec<SessionClaim> {
+        let claim = |session: &Session| SessionClaim {
+            session_id: session.id.to_string(),
+            user_id: session.user.id,
+            is_etf: session.encoding == Encoding::Etf,
+            seq: session.replay.first_seq() - 1,
+        };
+        self.sessions().filter(|session| self.core.is_free(session)).map(claim).collect()
+    }
+
     /// Exports sessions that have no connection, in this order, until there is no room for the next one, and forgets
     /// them here. Returns the number of ids before that one as well. A session that is larger than `bytes_max` stays.
     pub fn release_sessions(

@@ -156,7 +156,7 @@ async fn start(config: &Config, hooks: Hooks, predecessor: Option<Predecessor>) 
     let on_the_way = OnTheWay::default();
     let moves =
         own.clone().zip(mirrors.clone()).map(|(own, mirrors)| SessionMoves::start(own, mirrors, on_the_way.clone()));
-    let departures = own.map(|own| Departures::start(own, on_the_way));
+    let departures = own.zip(moves.clone()).map(|(own, moves)| Departures::start(own, moves, on_the_way));
     let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts, moves));
     let peers = peers(shared.trusted);
     let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;

@@ -359,14 +359,18 @@ impl RunningNode {
         }
         let plan = DrainPlan::within(deadline.saturating_duration_since(Instant::now()));
         let (server, listeners) = (self.server, self.listeners);
+        // Otherwise sessions that go to other nodes stay in voice.
+        let ends_voice = departures.is_none() || !is_sound;
         let letting_go = tokio::task::spawn_blocking(move || {
             let report = server.let_go(plan, accepted.as_deref());
             // From now on the system refuses connections: with a duplicate open they would wait for the end
             // of the process.
             drop(listeners);
             log_drained(report);
-            // Ended while other members can still receive the change.
-            server.partitions().leave_voice();
+            if ends_voice {
+                // Ended while other members can still receive the change.
+                server.partitions().leave_voice();
+            }
             server
         });
         let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);

@@ -1,27 +1,31 @@
 //! Departures: a node that leaves sends its sessions to the others.
 //!
-//! Owns        the parcels, each with sessions for one node; those that arrive here in parts.
+//! Owns        the offers, upon which another node fetches sessions; the parcels, each with sessions for one node;
+//!             those that arrive here in parts.
 //! Invariants  P1 a parcel is restored once: a part that is repeated, because its answer was lost, changes nothing.
 //!             P2 a parcel whose last part was sent and not answered may have arrived: its sessions are dropped, and no
 //!             other copy of them is left. All others stay with the node that leaves. (tests
 //!             `guildhall/tests/it/session_moves.rs`)
 //!             P3 a session whose client comes back soon is fetched by it, with the events that it lacks, and is in
 //!             no parcel. (test `p3_*`)
-//! Limits      `RETURNS_MS_MAX` for clients to come back; `PARCEL_BYTES` of bodies a parcel, one at a time to each
-//!             node; `ARRIVING_BYTES_MAX` of incomplete parcels here, past which a node refuses further ones;
-//!             `ARRIVING_MS_MAX` for the parts of one.
+//!             P4 the guilds transfer a session that another node fetches because this one offers it: its client
+//!             sees no outage when it comes. (test `p1_*`)
+//! Limits      `RETURNS_MS_MAX` for clients to come back; `OFFER_SESSIONS` an offer, one at a time to each node, and
+//!             the time up to `PARCELS_MS` before the end; the rest goes in parcels. `PARCEL_BYTES` of bodies
+//!             a parcel, one at a time to each node; `ARRIVING_BYTES_MAX` of incomplete parcels here, past which a node
+//!             refuses further ones; `ARRIVING_MS_MAX` for the parts of one.
 //! Spec        docs/cluster.md, ADR 43.
 
 use super::{
     claims::OnTheWay,
-    moves::{ask_until, parts_of},
+    moves::{SessionMoves, ask_until, parts_of},
     pace,
     port::OwnNode,
 };
 use guildhall_cluster::{NodeNumber, home_of};
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{User, UserId};
-use guildhall_net::{Accepted, HandOver};
+use guildhall_net::{Accepted, HandOver, SessionClaim};
 use guildhall_node::PeerQuestion;
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
@@ -38,6 +42,10 @@ const RETURNS_MS_MAX: u64 = 4_000;
 const NO_RETURN_MS: u64 = 2_000;
 /// Interval in which returns are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Sessions of an offer. The node that gets it answers when it has fetched them.
+const OFFER_SESSIONS: usize = 128;
+/// Time for parcels.
+const PARCELS_MS: u64 = 2_500;
 /// Bodies of a parcel.
 const PARCEL_BYTES: usize = 4 << 20;
 /// Sessions of a parcel: their accounts are read before they are restored.
@@ -49,6 +57,19 @@ const ANSWER_MS_MAX: u64 = 2_000;
 /// Incomplete parcels, as text.
 const ARRIVING_BYTES_MAX: usize = 256 << 20;
 const ARRIVING_MS_MAX: u64 = 20_000;
+
+/// Sessions of a node that leaves, for the other one to fetch. Their clients have not come back.
+#[derive(Serialize, Deserialize)]
+struct Offer {
+    from: NodeNumber,
+    claims: Vec<SessionClaim>,
+}
+
+impl PeerQuestion for Offer {
+    const KIND: &'static str = "offer_sessions";
+    /// How many it has fetched. The rest of each follows when the guilds have transferred it.
+    type Answer = usize;
+}
 
 /// A part of a parcel.
 #[derive(Clone, Serialize, Deserialize)]
@@ -91,6 +112,7 @@ enum State {
 /// Sends this node's sessions away when it leaves, and takes those of others.
 pub struct Departures {
     port: OwnNode,
+    moves: Arc<SessionMoves>,
     /// Sessions in parcels that have not arrived.
     on_the_way: OnTheWay,
     arriving: Mutex<BTreeMap<u64, Arriving>>,
@@ -108,13 +130,18 @@ enum Sent {
 impl Departures {
     /// Takes sessions of nodes that leave from now on.
     #[must_use]
-    pub fn start(port: OwnNode, on_the_way: OnTheWay) -> Arc<Self> {
-        let departures = Arc::new(Self { port, on_the_way, arriving: Mutex::default() });
+    pub fn start(port: OwnNode, moves: Arc<SessionMoves>, on_the_way: OnTheWay) -> Arc<Self> {
+        let departures = Arc::new(Self { port, moves, on_the_way, arriving: Mutex::default() });
         pace::answer(&departures.port.membership, departures.port.partitions.clone());
         let of = Arc::downgrade(&departures);
         departures.port.membership.on_question(move |part: Part| {
             let departures = of.upgrade();
             async move { departures?.take(part).await }
+        });
+        let of = Arc::downgrade(&departures);
+        departures.port.membership.on_question(move |offer: Offer| {
+            let departures = of.upgrade();
+            async move { Some(departures?.take_offer(offer).await) }
         });
         departures
     }
@@ -134,6 +161,32 @@ impl Departures {
     }
 
     // ── the node that takes sessions ─────────────────────────────────────────────────────────────
+
+    /// Fetches what another node offers. Each fetch has its own time, and goes on if the other node stops waiting.
+    async fn take_offer(self: &Arc<Self>, Offer { from, claims }: Offer) -> usize {
+        let fetches = claims.into_iter().map(|claim| {
+            let departures = self.clone();
+            tokio::spawn(async move { departures.take_offered(from, claim).await })
+        });
+        let mut count = 0;
+        for fetch in fetches.collect::<Vec<_>>() {
+            count += usize::from(fetch.await.unwrap_or(false));
+        }
+        count
+    }
+
+    /// Whether the session is on its way here. If not, it stays with the node that offers it.
+    async fn take_offered(&self, from: NodeNumber, claim: SessionClaim) -> bool {
+        let session_id = claim.session_id.clone();
+        let Ok(Some(user)) = self.port.node.user(claim.user_id).await else { return false };
+        match self.moves.fetch_offered(from, claim).await {
+            Ok(over) => {
+                self.port.partitions.take_fetched(&session_id, user, over);
+                true
+            }
+            Err(_) => false,
+        }
+    }
 
     /// None: the parcel is being restored, and the question is to be repeated.
     async fn take(&self, part: Part) -> Option<PartAnswer> {
@@ -221,11 +274,14 @@ impl Departures {
     pub async fn send_away(self: &Arc<Self>, deadline: std::time::Instant) -> Vec<HandOver> {
         let started = std::time::Instant::now();
         self.await_returns(deadline).await;
+        let offered = self.offer(deadline).await;
+        // Ended while other members can still receive the change.
+        self.port.partitions.leave_voice();
         let mut sending = JoinSet::new();
         for partition in 0..self.port.partitions.count() as u16 {
             let partition = PartitionId(partition);
             let ids = self.port.partitions.look(partition, |_, partition| partition.detached_sessions());
-            for (to, ids) in self.by_node(ids.await.unwrap_or_default()) {
+            for (to, ids) in self.by_node(ids.await.unwrap_or_default(), |id| &**id) {
                 let departures = self.clone();
                 sending.spawn(async move { departures.send_to(to, (partition, ids), deadline).await });
             }
@@ -247,7 +303,7 @@ impl Departures {
             moved.failed += lost as u64;
         });
         let ms = started.elapsed().as_millis() as u64;
-        tracing::info!(taken, kept, lost, ms, "sessions went to other nodes");
+        tracing::info!(offered, taken, kept, lost, ms, "sessions went to other nodes");
         back
     }
 
@@ -272,6 +328,40 @@ impl Departures {
             }
             last_count = count;
         }
+    }
+
+    /// Has the other nodes fetch the sessions without a connection (P4). Returns how many they have begun to fetch.
+    async fn offer(self: &Arc<Self>, deadline: std::time::Instant) -> usize {
+        let until = deadline.checked_sub(Duration::from_millis(PARCELS_MS)).unwrap_or(deadline);
+        let mut claims = Vec::new();
+        for partition in 0..self.port.partitions.count() as u16 {
+            let look = self.port.partitions.look(PartitionId(partition), |_, partition| partition.detached_claims());
+            claims.extend(look.await.unwrap_or_default());
+        }
+        let mut offering = JoinSet::new();
+        for (to, claims) in self.by_node(claims, |claim| &claim.session_id) {
+            let departures = self.clone();
+            offering.spawn(async move { departures.offer_to(to, claims, until).await });
+        }
+        let count = offering.join_all().await.into_iter().sum();
+        if count > 0 {
+            self.await_transfers(until).await;
+        }
+        count
+    }
+
+    /// Offers sessions to one node, until one offer has no answer: the node is gone, or of an earlier release.
+    async fn offer_to(&self, to: NodeNumber, claims: Vec<SessionClaim>, until: std::time::Instant) -> usize {
+        let (mut count, from) = (0, self.port.membership.number());
+        for claims in claims.chunks(OFFER_SESSIONS) {
+            let limit = until.saturating_duration_since(std::time::Instant::now());
+            let offer = Offer { from, claims: claims.to_vec() };
+            match self.port.membership.ask_within(to, &offer, limit).await {
+                Some(fetched) => count += fetched,
+                None => break,
+            }
+        }
+        count
     }
 
     /// Waits for sessions that other nodes are fetching.
@@ -302,14 +392,15 @@ impl Departures {
     }
 
     /// The sessions by the active nodes that are to take them, this one excepted.
-    fn by_node(&self, ids: Vec<Arc<str>>) -> BTreeMap<NodeNumber, Vec<Arc<str>>> {
+    fn by_node<T>(&self, sessions: Vec<T>, id_of: impl Fn(&T) -> &str) -> BTreeMap<NodeNumber, Vec<T>> {
         let (own, members) = (self.port.membership.number(), self.port.membership.members());
-        let mut by_node: BTreeMap<NodeNumber, Vec<Arc<str>>> = BTreeMap::new();
-        for id in ids {
+        let mut by_node: BTreeMap<NodeNumber, Vec<T>> = BTreeMap::new();
+        for session in sessions {
             let others = members.iter().filter(|(number, _)| *number != own);
-            let key = id.get(16..).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
+            let digits = id_of(&session).get(16..);
+            let key = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
             if let Some(to) = home_of(key, others.map(|(number, record)| (*number, record))) {
-                by_node.entry(to).or_default().push(id);
+                by_node.entry(to).or_default().push(session);
             }
         }
         by_node

@@ -373,6 +373,19 @@ impl<P: SessionPort> SessionMoves<P> {
         fetched
     }
 
+    /// Fetches a session that the node which has it offers: no client waits for it here.
+    ///
+    /// # Errors
+    /// Why it did not come.
+    pub async fn fetch_offered(&self, from: NodeNumber, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
+        let ticket = self.port.random_number();
+        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors: false, waits: false, transfers: true };
+        match claimed_of(from, self.ask(from, &question).await?)? {
+            Claimed::Session(place) => self.read(place, part_of(&question)).await,
+            Claimed::Working | Claimed::Mirror(_) | Claimed::Unknown => Err(ResumeFault::Unknown),
+        }
+    }
+
     /// Fetches the rest of a session that its guilds have transferred here.
     ///
     /// # Errors

@@ -209,7 +209,9 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
     first.wait_for_members(1);
     for ((session_id, seq), missed) in [(&place, None), (&cut_place, Some(missed))] {
         let mut ws = resume(&first, &token, (session_id, *seq));
-        let mut names = messages(replay(&mut ws, *seq));
+        let names = replay(&mut ws, *seq);
+        assert!(!names.iter().any(|name| name.starts_with("GUILD_")), "no guild was unavailable: {names:?}");
+        let mut names = messages(names);
         // The second session has also received what was posted for the first.
         names.retain(|content| content != "live");
         let expected = missed.into_iter().chain(["RESUMED".to_owned()]);
@@ -218,6 +220,8 @@ fn p1_a_node_that_stops_leaves_its_sessions_to_the_others() {
     }
     let moved: u64 = metric(first.addr, "cluster_sessions_moved_total{way=\"here\"}");
     assert_eq!(moved, 2);
+    let sent = wait_for_line(&second.log, "sessions went to other nodes");
+    assert_eq!((&sent["offered"], &sent["taken"], &sent["lost"]), (&json!(2), &json!(0), &json!(0)), "{sent}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::fixture::*;
 use guildhall_guild::Command;
 use guildhall_guild_protocol::{PartitionId, RelayId};
 use guildhall_model::Intents;
-use guildhall_partition::ResumeFault;
+use guildhall_partition::{Fetched, ResumeFault};
 use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Hold, Received, TestCluster, TestClusterConfig, id};
 use serde_json::json;
 
@@ -162,6 +162,37 @@ fn x1_a_passive_session_gets_what_changed_at_either_node() {
         .collect();
     assert_eq!(updates, [first.to_string()], "{dispatches:?} after {seen}");
     assert!(dispatches.iter().all(|dispatch| !dispatch.name.starts_with("GUILD_")));
+}
+
+/// As a node that leaves offers its sessions to another one.
+#[test]
+fn x1_a_session_whose_client_has_not_come_back_moves_and_its_client_notices_nothing() {
+    for (account, intents) in [(pro(), Some(FULL)), (pro(), Some(SILENT)), (bob(), None)] {
+        let mut cluster = nodes(3);
+        let client = match intents {
+            Some(_) => live(&mut cluster, &account, intents, ClientParams::ETF),
+            None => live_user(&mut cluster, &account, 0),
+        };
+        let seen = cluster.client(client).seq;
+        assert_eq!(cluster.partition_at(0).detached_claims(), [], "its client is here");
+        cluster.cut(client);
+        say(&mut cluster, &ana(), GENERAL, "before");
+        cluster.run_until_idle();
+        let claims = cluster.partition_at(0).detached_claims();
+        let [claim] = &claims[..] else { panic!("{claims:?}") };
+        let result = cluster.drive(0, |now, partition, link| partition.begin_transfer(now, (claim, 7), ALL, link));
+        assert_eq!(cluster.partition_at(0).detached_claims(), [], "it is on its way");
+        let session_id = claim.session_id.as_str().into();
+        cluster.deliver_fetched(1, Fetched { session_id, user: account.clone(), is_rest: false, result });
+        assert_eq!(sessions(&cluster, 3), [0, 1, 0]);
+        say(&mut cluster, &ana(), GENERAL, "between");
+        cluster.run_until_idle();
+        // Its client comes to a third node.
+        let client = resume_at(&mut cluster, 2, client, &account.username);
+        assert_eq!(received_after(&mut cluster, client, seen), ["before", "between", "RESUMED"]);
+        say(&mut cluster, &ana(), GENERAL, "live");
+        assert_eq!(heard(&mut cluster, client).len(), 1);
+    }
 }
 
 #[test]
