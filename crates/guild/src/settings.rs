@@ -7,16 +7,16 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{ChannelReply, CommandResult, GuildPatch, GuildReply, HistoryGrant, Refusal},
+    command::{Actor, ChannelReply, CommandResult, GuildPatch, GuildReply, HistoryGrant, Refusal},
     machine::Guild,
     record::Write,
     state::presence::Presences,
     turn::Turn,
 };
-use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload};
+use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry};
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId};
 use guildhall_stdx::Now;
-use std::{mem, sync::Arc};
+use std::{collections::HashMap, mem, sync::Arc};
 
 impl Guild {
     pub(crate) fn read_guild(&self, turn: Turn<'_>) -> CommandResult<Box<GuildReply>> {
@@ -75,21 +75,34 @@ impl Guild {
         Ok(HistoryGrant { may_read_history: context.may_read_history() })
     }
 
-    /// Costs a check per channel and thread.
+    /// Channels and threads whose messages the actor may search. Permissions are computed per channel; a thread costs a
+    /// look-up of its channel's.
     pub(crate) fn readable_channels(&self, turn: Turn<'_>, include_nsfw: bool) -> CommandResult<Vec<ChannelId>> {
         self.in_guild(turn)?;
-        let is_readable = |channel_id: &ChannelId| {
-            self.message_channel(turn, *channel_id).is_ok_and(|context| {
-                let parent = context.channel.parent_id.and_then(|parent| self.structure.channels.get(&parent));
-                // A thread is restricted by its channel.
-                let is_thread = context.channel.thread.is_some();
-                let is_nsfw = context.channel.nsfw || is_thread && parent.is_some_and(|parent| parent.nsfw);
-                context.may_read_history() && (include_nsfw || !is_nsfw)
-            })
+        let mut readable = Vec::new();
+        // The rights of the actor over the threads of channels.
+        let mut parents = HashMap::new();
+        for channel_id in self.structure.channels.keys() {
+            let Ok(context) = self.in_channel(turn, *channel_id) else { continue };
+            if context.channel.nsfw && !include_nsfw {
+                continue;
+            }
+            if context.can(Permissions::READ_MESSAGE_HISTORY) {
+                parents.insert(*channel_id, context.can(Permissions::MANAGE_THREADS));
+            }
+            if context.channel.kind.holds_messages() && context.may_read_history() {
+                readable.push(*channel_id);
+            }
+        }
+        let is_joined = |thread: &ThreadEntry| match turn.actor {
+            Actor::User(user_id) => thread.members.contains_key(&user_id),
+            _ => true,
         };
-        let threads = self.threads.iter().map(|(id, _)| id);
-        let mut readable: Vec<ChannelId> =
-            self.structure.channels.keys().copied().chain(threads).filter(is_readable).collect();
+        let threads = self.threads.iter().filter(|(_, thread)| {
+            let of_parent = thread.channel.parent_id.and_then(|parent_id| parents.get(&parent_id));
+            of_parent.is_some_and(|manages| *manages || !thread.is_private() || is_joined(thread))
+        });
+        readable.extend(threads.map(|(thread_id, _)| thread_id));
         readable.sort_unstable();
         Ok(readable)
     }

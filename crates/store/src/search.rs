@@ -193,7 +193,7 @@ impl MessageSearch {
             clauses.any(id_tokens('c', &self.channels));
         }
         if let Some(guild_id) = self.guild_id {
-            clauses.is(format!("#g{guild_id}"), true);
+            clauses.any(vec![format!("#g{guild_id}")]);
         }
         for (has, wanted) in &self.has {
             clauses.is(has.token(), *wanted);
@@ -281,12 +281,17 @@ pub(crate) fn tokens(message: &Message) -> Option<BTreeSet<String>> {
         return None;
     }
     let mut tokens = words(&message.content);
+    if let Some(poll) = &message.poll {
+        tokens.extend(words(&poll.question));
+        tokens.extend(poll.answers.iter().filter_map(|answer| answer.text.as_deref()).flat_map(words));
+    }
     tokens.insert(format!("#c{}", message.channel_id));
     tokens.insert(format!("#a{}", message.author.id));
     tokens.extend(message.guild_id.map(|id| format!("#g{id}")));
     tokens.extend(message.mentions.iter().map(|user| format!("#m{}", user.id)));
     tokens.extend(message.mention_roles.iter().map(|role| format!("#r{role}")));
-    tokens.extend(message.message_reference.map(|to| format!("#q{}", to.message_id)));
+    let replied_to = message.message_reference.filter(|_| message.snapshots.is_empty());
+    tokens.extend(replied_to.map(|to| format!("#q{}", to.message_id)));
     let author_type = match (message.webhook_id, message.author.bot) {
         (Some(_), _) => AuthorType::Webhook,
         (None, true) => AuthorType::Bot,
@@ -315,6 +320,8 @@ pub(crate) fn tokens(message: &Message) -> Option<BTreeSet<String>> {
     has(Has::Sticker, !message.sticker_items.is_empty());
     has(Has::Embed, !message.embeds.is_empty());
     has(Has::Link, !links.is_empty());
+    has(Has::Poll, message.poll.is_some());
+    has(Has::Snapshot, !message.snapshots.is_empty());
     tokens.extend(links.iter().map(|host| text_token('l', host)));
     for file in &message.attachments {
         tokens.insert(text_token('f', &file.filename));

@@ -7,8 +7,8 @@ use super::{GUILD, Harness, SYSTEM, Samples, by, presence, session, shared, slow
 use crate::{crowd, text};
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{
-    Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage, NewRole, Reply,
-    ReplyTo, RolePatch,
+    Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage, NewRole, NewThread,
+    Reply, ReplyTo, RolePatch,
 };
 use guildhall_guild_protocol::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use guildhall_model::{
@@ -34,6 +34,7 @@ const SNAPSHOT: MembersWanted = MembersWanted::ByThreshold { large_threshold: 25
 /// Times all of them.
 pub fn all(harness: &mut Harness) -> Result<()> {
     reading(harness)?;
+    searching(harness)?;
     messages(harness)?;
     reactions(harness)?;
     members(harness)?;
@@ -165,6 +166,31 @@ fn reading(harness: &mut Harness) -> Result<()> {
         let who = harness.anybody();
         harness.did(by(who), &Command::AuthorizeHistory(crowd::channel_id(0)))
     })
+}
+
+/// Threads of a guild that are archived: `GuildLimits::threads_max`.
+const THREADS: usize = 10_000;
+
+fn searching(harness: &mut Harness) -> Result<()> {
+    let search = |harness: &mut Harness| {
+        let who = harness.anybody();
+        harness.did(by(who), &Command::ReadableChannels { include_nsfw: false })
+    };
+    harness.measure("channels that a member may search", Samples::Always, |harness, _| search(harness))?;
+    let mut threads = Vec::with_capacity(THREADS);
+    for n in 0..THREADS {
+        let kind = Some(ChannelType::PublicThread);
+        let new = NewThread { name: format!("thread {n}"), kind, ..NewThread::default() };
+        let made = Command::CreateThread(crowd::channel_id(n % crowd::PUBLIC_CHANNELS), Box::new(new));
+        let (_, Reply::Thread(thread)) = harness.command(by(0), &made)? else { bail!("a thread is made") };
+        let archive = ChannelPatch { archived: Some(true), ..ChannelPatch::default() };
+        harness.did(SYSTEM, &Command::UpdateChannel(thread.0.channel.id, Box::new(archive)))?;
+        threads.push(thread.0.channel.id);
+    }
+    harness.measure("channels that a member may search, 10,000 threads", Samples::Sometimes, |harness, _| {
+        search(harness)
+    })?;
+    threads.into_iter().try_for_each(|thread| harness.did(SYSTEM, &Command::DeleteChannel(thread)).map(drop))
 }
 
 fn messages(harness: &mut Harness) -> Result<()> {

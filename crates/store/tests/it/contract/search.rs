@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use guildhall_guild::Write;
-use guildhall_model::{Attachment, Message, MessageReference, StickerItem};
-use guildhall_stdx::Rng;
+use guildhall_model::{Attachment, Message, MessageReference, MessageSnapshot, Poll, PollAnswer, StickerItem};
+use guildhall_stdx::{Rng, Timestamp};
 use guildhall_store::{
     AuthorType, Has, INDEXED_AT_ONCE_MAX, MemoryStore, MessageSearch, SEARCH_HITS_MAX, SearchIndex, SearchOrder, Store,
 };
@@ -111,6 +111,21 @@ fn file(n: u64, filename: &str, content_type: Option<&str>) -> Attachment {
     }
 }
 
+fn poll() -> Poll {
+    let answer = PollAnswer { id: 1, text: Some("pizza".to_owned()), emoji: None };
+    Poll {
+        question: "Which?".to_owned(),
+        answers: vec![answer],
+        expires_at: Timestamp(0),
+        allow_multiselect: false,
+        results: None,
+    }
+}
+
+fn snapshot() -> MessageSnapshot {
+    serde_json::from_value(json!({"content": "elsewhere", "timestamp": Timestamp(0)})).unwrap()
+}
+
 pub async fn messages_are_found_by_their_properties(store: &dyn Store) {
     filled(store).await;
     let messages = [
@@ -119,11 +134,15 @@ pub async fn messages_are_found_by_their_properties(store: &dyn Store) {
             message.mentions = vec![user(3), user(4)];
             message.mention_roles = vec![id(7)];
             message.pinned = true;
+            message.poll = Some(Box::new(poll()));
         }),
         put(10, 2, |message| {
             message.author = Arc::new(guildhall_model::User { bot: true, ..(*user(5)).clone() });
             message.mention_everyone = true;
             message.content = "see https://Example.org/path".to_owned();
+            let forwarded = MessageReference { message_id: id(3), channel_id: id(11), guild_id: Some(id(GUILD)) };
+            message.message_reference = Some(forwarded);
+            message.snapshots = vec![snapshot()];
         }),
         put(11, 3, |message| {
             message.webhook_id = Some(id(8));
@@ -166,8 +185,8 @@ pub async fn messages_are_found_by_their_properties(store: &dyn Store) {
         (Has::Sticker, &[3]),
         (Has::Embed, &[4]),
         (Has::Link, &[2]),
-        (Has::Poll, &[]),
-        (Has::Snapshot, &[]),
+        (Has::Poll, &[1]),
+        (Has::Snapshot, &[2]),
     ];
     for (kind, expected) in has {
         check(MessageSearch { has: vec![(kind, true)], ..search() }, expected).await;
@@ -175,6 +194,7 @@ pub async fn messages_are_found_by_their_properties(store: &dyn Store) {
         check(MessageSearch { has: vec![(kind, false)], ..search() }, &others).await;
     }
     check(MessageSearch { has: vec![(Has::File, true), (Has::Image, false)], ..search() }, &[4]).await;
+    check(MessageSearch { content: "which pizza".to_owned(), ..search() }, &[1]).await;
 }
 
 pub async fn a_search_has_pages(store: &dyn Store) {
