@@ -155,6 +155,12 @@ enum Bench {
     ///
     /// A real server process; while lines stream in another caller uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
+    /// Messages with and without the feed of events, and with a hook that decides on each: what they cost, and how fast
+    /// the feed is read.
+    ///
+    /// Three real server processes take turns. Fails if a message was refused, the hook did not get it, or the feed has
+    /// no event for it.
+    Feed(load::feed::FeedArgs),
     /// One guild over several nodes against one node with as many sessions; then requests through another node than the
     /// owner, a slow link, and killed owners.
     ///
@@ -384,6 +390,7 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Drain(args) => load::drain::run(*args),
         Bench::Takeover(args) => load::takeover::run(*args),
         Bench::Import(args) => load::import::run(*args),
+        Bench::Feed(args) => load::feed::run(*args),
         Bench::Cluster(args) => load::cluster::run(args),
         Bench::Storm(args) => storm::run(*args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => {

@@ -136,6 +136,24 @@ impl Head {
     }
 }
 
+/// Reads the head of a request, and returns the length of its body.
+pub fn read_request_head(connection: &mut impl BufRead) -> Result<usize> {
+    let (mut line, mut length) = (String::new(), 0);
+    loop {
+        line.clear();
+        ensure!(connection.read_line(&mut line)? > 0, "the connection has ended");
+        let field = line.trim_end();
+        if field.is_empty() {
+            return Ok(length);
+        }
+        if let Some((name, value)) = field.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse()?;
+        }
+    }
+}
+
 /// Reads a body in chunks to its end.
 pub fn read_chunks(connection: &mut impl BufRead, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (mut line, mut piece) = (String::new(), Vec::new());
