@@ -5,7 +5,8 @@
 //!             is answered with 2xx, or becomes a dead letter. D2 its progress is stored after each answer, so that an
 //!             event may come twice, but is never left out; a gap because of removed events is reported (`lost`). D3
 //!             one node of a cluster delivers, that with the smallest number; when that changes, two may send the same
-//!             request. (tests `guildhall/tests/it/backend_webhooks.rs`)
+//!             request. (tests `backend_webhooks.rs`, `nodes_webhooks.rs` of
+//!             `guildhall/tests/it`)
 //! Limits      `BATCH` events and `BODY_BYTES_MAX` of a request; `ANSWER_MAX` for an answer, of which nothing is read
 //!             but the status; `TRIES_MAX` attempts with `BACK_OFF` between; then `webhooks::DEAD_LETTERS_MAX`.
 //! Not here    the check of addresses: `guildhall_http_client::Guarded`.     Spec  docs/backend-api.md "Webhooks".

@@ -179,6 +179,68 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::{
+        ServerConfig,
+        crypto::aws_lc_rs,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    };
+    use std::{path::PathBuf, sync::Arc};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+    use tokio_rustls::TlsAcceptor;
+
+    /// Certificates of localhost and their keys.
+    fn file(name: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../guildhall/tests/it/tls").join(name)
+    }
+
+    /// Accepts one connection of TLS, with the certificate `one.crt`, and answers its request.
+    async fn serve_once(listener: TcpListener) -> std::io::Result<String> {
+        let certificates = vec![CertificateDer::from_pem_file(file("one.crt")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(file("one.key")).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(certificates, key).unwrap()));
+        let (stream, _) = listener.accept().await?;
+        let mut stream = acceptor.accept(stream).await?;
+        let mut request = Vec::new();
+        while !request.ends_with(b"{}") {
+            if stream.read_buf(&mut request).await? == 0 {
+                break;
+            }
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nyes!").await?;
+        stream.shutdown().await?;
+        Ok(String::from_utf8_lossy(&request).into_owned())
+    }
+
+    /// Sends a request by TLS to a server with `one.crt` by a client that trusts the certificates in `trusted`.
+    async fn post_by_tls(trusted: &str) -> (Result<Response<Bytes>, GuardedError>, std::io::Result<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/interactions?v=1", listener.local_addr().unwrap().port());
+        let tls = OnceLock::from(trust(Some(&file(trusted))).ok());
+        let client = Guarded { allows_private: true, setting: "a.b", tls };
+        let header = (HeaderName::from_static("x-signature"), HeaderValue::from_static("s"));
+        tokio::join!(client.post(&url, [header], Bytes::from_static(b"{}"), 100), serve_once(listener))
+    }
+
+    #[tokio::test]
+    async fn g1_a_request_by_tls_reaches_a_server_that_is_trusted() {
+        let (answer, request) = post_by_tls("one.crt").await;
+        let (answer, request) = (answer.unwrap(), request.unwrap());
+        assert_eq!((answer.status().as_u16(), &answer.into_body()[..]), (200, &b"yes!"[..]));
+        assert!(request.starts_with("POST /interactions?v=1 HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("\r\nx-signature: s\r\n") && request.ends_with("\r\n\r\n{}"), "{request}");
+    }
+
+    #[tokio::test]
+    async fn g1_a_server_that_is_not_trusted_gets_no_request() {
+        let (answer, request) = post_by_tls("two.crt").await;
+        assert!(matches!(answer, Err(GuardedError::Unreachable(_))), "{answer:?}");
+        assert!(request.is_err(), "{request:?}");
+    }
 
     #[test]
     fn g1_addresses_of_private_networks() {

@@ -34,6 +34,7 @@ mod nats_server;
 mod nodes;
 mod nodes_accounts;
 mod nodes_interactions;
+mod nodes_webhooks;
 mod operators;
 mod places;
 mod postgres;
