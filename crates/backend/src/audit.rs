@@ -1,4 +1,4 @@
-//! Audit log: the changes of each backend key, with their times.
+//! Audit log of backends: the changes of each key, with their times.
 //!
 //! Owns        an entry in the store for each request of a valid key that may change something, refused ones included;
 //!             the key of a request (`KeySlot`); `AuditPruner`, which removes old entries.

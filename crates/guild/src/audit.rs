@@ -1,4 +1,4 @@
-//! Audit log: what accounts changed in the guild by a permission, kept for moderators.
+//! Audit log of a guild: what accounts changed in it by a permission, kept for moderators.
 //!
 //! Owns        `AuditLog`, `Fields`, the entries of each kind of change; `ReadAuditLog`.
 //! Doors       `Guild::log` from every command that moderates, after its own events; `Guild::list_audit_log`.

@@ -43,7 +43,7 @@ macro_rules! close_codes {
 }
 
 close_codes! {
-    /// Internal error, slow consumer, takeover by RESUME or overdue heartbeat: the client should reconnect and resume.
+    /// Internal error, takeover by RESUME or overdue heartbeat: the client should reconnect and resume.
     4000 UnknownError Keep "Unknown error, reconnect and resume",
     /// The opcode is unknown, or its payload does not fit it.
     4001 UnknownOpcode Keep "Unknown opcode or invalid payload for it",

@@ -4,7 +4,9 @@
 //! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for units that may leave.
 //! Invariants  C1 a commit unit leaves only when its own writes and those of every unit before it are durable. C2 units
 //!             leave in the order of arrival. C3 one commit at a time; units that arrive during it join the next. C4 a
-//!             commit unit without writes leaves at once if no earlier one is pending. (tests `c*_*`)
+//!             commit unit without writes leaves at once if no earlier one is pending. C5 the writes of a unit, an
+//!             entry of the audit log with its change, are in one batch: all or none. (tests `c*_*`; of C5
+//!             `a_faulty_batch_leaves_nothing` in the contract of stores)
 //! Limits      `UNITS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Units without an
 //!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `GuildHost` connects them.

@@ -45,7 +45,7 @@ pub struct PartitionConfig {
     /// Bytes of one message from a user account, and from any client before IDENTIFY; past it 4002.
     pub user_message_bytes_max: u32,
     /// Limits of the logs that sessions with the same audience share. Slow and resuming clients read from them: past
-    /// the limits a session cannot resume, or its connection is closed with 4000.
+    /// the limits a session cannot resume, or its connection is aborted and it ends.
     pub log: LogLimits,
     /// Bytes of READY and GUILD_CREATE rendered and not sent yet, over all connections. Past it connections queue.
     pub rendered_bytes_max: usize,

@@ -23,7 +23,7 @@ faults! {
         "token_rate" TokenRate "its token was sent too often: see limits.identify_concurrency and limits.identify_interval_ms",
         "node_rate" NodeRate "the node got more than limits.identifies_per_second_max",
         "token" Token "its token was refused: see the reason of the token",
-        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
+        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer, or the node has no lease",
         "intents_malformed" IntentsMalformed "`intents` is no number, or a bot left it out",
         "intents_unknown" IntentsUnknown "`intents` has bits without a meaning",
         "intents_not_granted" IntentsNotGranted "it asks for privileged intents that application_flags of the account do not grant",
@@ -41,7 +41,7 @@ faults! {
     /// Reason why a RESUME continued no session. The texts describe the cause, and the client's next step.
     ResumeFault of "a RESUME" {
         "token" Token "its token was refused: see the reason of the token",
-        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
+        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer, or the node has no lease",
         "unknown" Unknown "no session has this id: it ended, or waited longer than limits.session_resume_ms",
         "account" Account "the session belongs to another account",
         "encoding" Encoding "the session has another encoding than this connection: JSON or ETF",

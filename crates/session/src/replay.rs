@@ -3,14 +3,16 @@
 //! Owns        dispatches, oldest first, as pieces. A piece is one dispatch, or a range of a log that the session
 //!             shares with others (`SharedLog`), so the buffer does not grow with the number of shared dispatches.
 //! Doors       `push` and `push_shared` from `Session`; `reaches` and `entry` for the pump and for RESUME; `trim` from
-//!             heartbeats; `make_room` when there are many pieces; `take_owed` for RESUME.
+//!             heartbeats; `is_past` and `enforce` from the pump, for the limits; `make_room` when there are many
+//!             pieces; `take_owed` for RESUME.
 //! Invariants  R1 seqs are contiguous. R2 the newest equals `last_seq`. R3 it behaves as if it stored each dispatch
 //!             itself, except those that the logs forgot or dropped. R4 kinds with a share of their own (`Retention`)
 //!             count against neither limit; a dropped dispatch becomes a tombstone, and a dropped state is owed.
 //!             (tests)
-//! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either, the oldest dispatches are
-//!             forgotten, and a RESUME from before them fails. Presences, voice states, typing and member lists:
-//!             `Share`. `OWED_MAX` states are owed; past it the buffer forgets everything up to the oldest of them.
+//! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either, the oldest written dispatches are
+//!             forgotten, and a RESUME from before them fails; a session without a connection ends. Presences, voice
+//!             states, typing and member lists: `Share`. `OWED_MAX` states are owed; past it the buffer forgets
+//!             everything up to the oldest of them.
 //! Not here    clocks, compression, sockets.     Spec  docs/protocol/reference.md §1.10.
 
 use crate::{

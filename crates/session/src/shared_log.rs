@@ -3,7 +3,7 @@
 //! Owns        `SharedLog`, the dispatches of one group of a relay in the order of delivery.
 //! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to ranges
 //!             of offsets; `owed_between` for RESUME.
-//! Invariants  O1 a offset refers to the same dispatch for ever. O2 offsets ascend by one. O3 presences, voice states
+//! Invariants  O1 an offset refers to the same dispatch for ever. O2 offsets ascend by one. O3 presences, voice states
 //!             and typing have shares of their own and never evict other dispatches. O4 a state that was dropped for
 //!             lack of room is owed: the log remembers its key, so that the partition can send its current value.
 //!             (tests)
@@ -197,7 +197,7 @@ impl SharedLog {
         }
     }
 
-    /// The dispatch at a offset, or a tombstone if it was dropped. None if the log has forgotten the offset.
+    /// The dispatch at an offset, or a tombstone if it was dropped. None if the log has forgotten the offset.
     #[must_use]
     pub fn get(&self, offset: u64) -> Option<Logged> {
         let log = self.0.borrow();

@@ -252,7 +252,7 @@ settings! {
         /// Entries of a guild's audit log, about 400 bytes each in memory; past it the oldest are deleted, and all
         /// after 45 days. 0: no log.
         audit_log_entries_max: u32, 0..=100_000 => defaults::AUDIT_LOG_ENTRIES_MAX;
-        /// Dispatches in the replay buffer of a session.
+        /// Dispatches in the replay buffer of a session. A session without a connection ends when it has more.
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX, live;
         /// Bytes in the replay buffer of a session.
         replay_bytes_max: u32, 1024..=2_147_483_648 => defaults::REPLAY_BYTES_MAX, live;

@@ -3,8 +3,11 @@
 //! Doors       `AudienceIndex::fan_out`, `may_view`, `may_read_history`; `Delivering` receives the calls.
 //! Why         a group's sessions are spread over memory, and each is announced before its delivery so that its cache
 //!             lines load while others are delivered to.
-//! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
-//!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
+//! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user
+//!             id, mention and subscription. F2 the cost is that of the classes, and of the sessions that
+//!             receive the event. F3 a bot session without MESSAGE_CONTENT receives the content of a message
+//!             only if its account wrote it or is mentioned in it; a replay has the form that was sent.
+//!             (tests `f3_*`, and `partition/tests/it/redaction.rs`)
 //! Not here    what is sent again: `replay_visibility`. Muted channels and threads: their events are sent, and clients
 //!             hide them (docs/protocol/choices.md).     Spec  docs/protocol/reference.md §5.3, §7, §8.5.
 

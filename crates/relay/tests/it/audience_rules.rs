@@ -243,7 +243,7 @@ fn withheld(event: &Event, bot: u64) -> (bool, bool) {
 }
 
 #[test]
-fn content_is_withheld_from_those_it_does_not_concern() {
+fn f3_content_is_withheld_from_those_it_does_not_concern() {
     let (bot, other) = (60, 61);
     assert_eq!(withheld(&message_create(message(other, &[]), None), bot), (true, false));
     assert_eq!(withheld(&message_create(message(bot, &[]), None), bot), (false, false));

@@ -4,7 +4,8 @@
 //!             data), `endpoint` (applications that receive them by HTTP), `callback` (the first answer), `followups`
 //!             (later ones), `ephemeral` (messages for one reader), `answers` (the stored records of an interaction),
 //!             `token` (the right to answer it).
-//! Invariants  N1 an interaction is answered once, within `ANSWER_MS`: the store decides between nodes. N2 a token
+//! Invariants  N1 an interaction is answered once, within `ANSWER_MS` (`Token::of_callback`, `await_answer`; `endpoint`
+//!             by HTTP): the store decides between nodes. N2 a token
 //!             opens its own interaction, for `TOKEN_MS`. N3 only sessions of its reader receive an ephemeral message,
 //!             or anything that depends on it. (tests `guildhall/tests/it/surface/interactions.rs`)
 //! Limits      `WAITING_MAX` interactions of this node wait for their answer; past it users get 503. `FOLLOWUPS_MAX`
