@@ -25,10 +25,10 @@ const ROOT = path.resolve(HERE, "../..");
 const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "5" },
-    passes: { type: "string", default: "3" },
+    passes: { type: "string", default: "4" },
     guilds: { type: "string", default: "2450" },
     messages: { type: "string", default: "5000" },
-    "pause-ms": { type: "string", default: "1000" },
+    "pause-ms": { type: "string", default: "700" },
     only: { type: "string" },
     encodings: { type: "string", default: "json,etf" },
     compressions: { type: "string", default: "none,zlib-stream,zstd-stream" },
