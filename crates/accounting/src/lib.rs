@@ -29,4 +29,6 @@ pub use durations::{Durations, DurationsSnapshot, SparseDurations};
 pub use history::{FINE_S, History, HistoryReport, Reading, SERIES_MAX, STEP_S, Sample, WINDOW_S_MAX};
 pub use loop_account::{KindReport, LoopAccount, LoopReport};
 pub use switch::{is_on, set_on};
-pub use trace::{Attribute, AttributeValue, FinishedTrace, SPANS_MAX, Span, TraceHandle, TraceSink, TraceStart};
+pub use trace::{
+    Attribute, AttributeValue, FinishedTrace, SPANS_MAX, Span, SpanStatus, TraceHandle, TraceSink, TraceStart,
+};

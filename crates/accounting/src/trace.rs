@@ -52,6 +52,13 @@ impl From<String> for AttributeValue {
 /// Name and value of an attribute.
 pub type Attribute = (&'static str, AttributeValue);
 
+/// Whether what a span measured succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanStatus {
+    Ok,
+    Error,
+}
+
 /// One step of a trace.
 #[derive(Clone, Debug)]
 pub struct Span {
@@ -247,7 +254,7 @@ impl TraceHandle {
         name: impl Into<Cow<'static, str>>,
         (begin, end): (Instant, Instant),
         attributes: Vec<Attribute>,
-        is_error: bool,
+        status: SpanStatus,
     ) {
         self.trace.push(Span {
             name: name.into(),
@@ -256,13 +263,13 @@ impl TraceHandle {
             begin_ns: self.trace.unix_ns(begin),
             end_ns: self.trace.unix_ns(end),
             attributes,
-            is_error,
+            is_error: status == SpanStatus::Error,
         });
     }
 
     /// Records a span within this one that has no further spans in it.
     pub fn leaf(&self, name: &'static str, times: (Instant, Instant), attributes: Vec<Attribute>) {
-        self.child().finish(name, times, attributes, false);
+        self.child().finish(name, times, attributes, SpanStatus::Ok);
     }
 }
 
@@ -297,13 +304,13 @@ mod tests {
         let after = |ns| now + Duration::from_nanos(ns);
         let guild = root.child();
         let relay = guild.child();
-        root.finish("root", (now, after(10)), Vec::new(), false);
+        root.finish("root", (now, after(10)), Vec::new(), SpanStatus::Ok);
         drop(root);
-        guild.finish("guild", (after(2), after(5)), vec![("n", 3.into())], false);
+        guild.finish("guild", (after(2), after(5)), vec![("n", 3.into())], SpanStatus::Ok);
         drop(guild);
         assert!(finished(&sink).is_empty(), "the relay has not ended");
         relay.leaf("write", (after(7), after(20)), Vec::new());
-        relay.finish("relay", (after(6), after(30)), Vec::new(), true);
+        relay.finish("relay", (after(6), after(30)), Vec::new(), SpanStatus::Error);
         drop(relay);
         let [trace] = &finished(&sink)[..] else { panic!("one trace") };
         let span = |name: &str| trace.spans.iter().find(|span| span.name == name).unwrap();
@@ -325,9 +332,9 @@ mod tests {
         let check = |is_sampled, slow_ns, took_ns, expected: usize| {
             let (root, sink, now) = begin(is_sampled, slow_ns);
             let late = root.child();
-            root.finish("root", (now, now), Vec::new(), false);
+            root.finish("root", (now, now), Vec::new(), SpanStatus::Ok);
             drop(root);
-            late.finish("relay", (now, now + Duration::from_nanos(took_ns)), Vec::new(), false);
+            late.finish("relay", (now, now + Duration::from_nanos(took_ns)), Vec::new(), SpanStatus::Ok);
             drop(late);
             assert_eq!(finished(&sink).len(), expected, "{is_sampled} {slow_ns:?} {took_ns}");
         };
@@ -357,7 +364,7 @@ mod tests {
     fn further_spans_are_counted_and_the_root_has_room() {
         let (root, sink, now) = begin(true, None);
         (0..SPANS_MAX + 3).for_each(|_| root.leaf("relay", (now, now), Vec::new()));
-        root.finish("root", (now, now), Vec::new(), false);
+        root.finish("root", (now, now), Vec::new(), SpanStatus::Ok);
         drop(root);
         let [trace] = &finished(&sink)[..] else { panic!("one trace") };
         assert_eq!((trace.spans.len(), trace.left_out_count), (SPANS_MAX + 1, 3));

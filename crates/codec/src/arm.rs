@@ -237,7 +237,7 @@ impl FromStr for Arm {
                     Field { name: "window", value: &mut window, min: 9, max: 15 },
                     Field { name: "mem", value: &mut mem, min: 1, max: 9 },
                 ];
-                read(NAMES[0], parameters, fields, false)?;
+                read(NAMES[0], parameters, fields, DictionaryUse::None)?;
                 let [level, window_bits, mem_level] = [level, window, mem].map(|value| value as u8);
                 Ok(Self::Zlib(ZlibParams { level, window_bits, mem_level }))
             }
@@ -253,7 +253,7 @@ impl FromStr for Arm {
                     Field { name: "hash", value: &mut hash, min: 6, max: 28 },
                     Field { name: "block", value: &mut block, min: 1 << 10, max: 128 << 10 },
                 ];
-                let dictionary = read(NAMES[1], parameters, fields, true)?;
+                let dictionary = read(NAMES[1], parameters, fields, DictionaryUse::Optional)?;
                 let [window_log, chain_log, hash_log, block_bytes_max] =
                     [window, chain, hash, block].map(|value| value as u32);
                 let params = ZstdParams { level: level as i32, window_log, chain_log, hash_log, block_bytes_max };
@@ -262,12 +262,12 @@ impl FromStr for Arm {
             "zstd-once" => {
                 let mut level = i64::from(ONCE_LEVEL);
                 let fields = [Field { name: "level", value: &mut level, min: LEVELS.0, max: LEVELS.1 }];
-                let dictionary = read(NAMES[2], parameters, fields, true)?;
+                let dictionary = read(NAMES[2], parameters, fields, DictionaryUse::Optional)?;
                 Ok(Self::ZstdOnce { level: level as i32, dictionary })
             }
-            "shared-match" => Ok(Self::SharedMatch(read(NAMES[3], parameters, [], true)?)),
+            "shared-match" => Ok(Self::SharedMatch(read(NAMES[3], parameters, [], DictionaryUse::Optional)?)),
             "prepared" => {
-                read(NAMES[4], parameters, [], false)?;
+                read(NAMES[4], parameters, [], DictionaryUse::None)?;
                 Ok(Self::Prepared)
             }
             _ => Err(ArmError::Name { name: shown(name) }),
@@ -275,13 +275,21 @@ impl FromStr for Arm {
     }
 }
 
+/// Whether an arm may have a dictionary.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DictionaryUse {
+    None,
+    Optional,
+}
+
 /// Reads parameters into their fields, and returns the dictionary.
 fn read<const N: usize>(
     arm: &'static str,
     parameters: Option<&str>,
     mut fields: [Field<'_>; N],
-    has_dictionary: bool,
+    dictionary_use: DictionaryUse,
 ) -> Result<Option<DictionaryId>, ArmError> {
+    let has_dictionary = dictionary_use == DictionaryUse::Optional;
     let mut dictionary = None;
     let mut seen: Vec<&str> = Vec::new();
     for parameter in parameters.into_iter().flat_map(|text| text.split(',')) {

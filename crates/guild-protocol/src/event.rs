@@ -43,7 +43,10 @@ impl Redaction {
     /// For a session that lacks MESSAGE_CONTENT, of a user who neither wrote nor is named in anything.
     #[must_use]
     pub fn for_strangers(readers: &ContentReaders) -> Self {
-        Self::of_contents(true, readers.referenced.is_some())
+        match readers.referenced {
+            None => Self::Message,
+            Some(_) => Self::MessageAndReferenced,
+        }
     }
 
     /// For a session that lacks MESSAGE_CONTENT: withhold what its user neither wrote nor is mentioned in.
@@ -51,10 +54,6 @@ impl Redaction {
     pub fn for_user(readers: &ContentReaders, user_id: UserId) -> Self {
         let message = !readers.message.contains(&user_id);
         let referenced = readers.referenced.as_ref().is_some_and(|readers| !readers.contains(&user_id));
-        Self::of_contents(message, referenced)
-    }
-
-    const fn of_contents(message: bool, referenced: bool) -> Self {
         match (message, referenced) {
             (false, false) => Self::None,
             (true, false) => Self::Message,

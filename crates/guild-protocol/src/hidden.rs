@@ -30,4 +30,10 @@ impl HiddenChannels {
             Self::Absent => None,
         }
     }
+
+    /// The form for REST, where no client supports obfuscated channels. `None`: there is no channel.
+    #[must_use]
+    pub fn rest_form(self) -> Option<Redaction> {
+        self.form(false)
+    }
 }

@@ -148,7 +148,8 @@ impl Job {
                 Found::Audience(audience(&members, &structure, &channel, now))
             }
             Work::Matching { members, structure, filter, after, counts_only } => {
-                Found::Matches(matching(&members, &structure, &filter, after, counts_only))
+                let of = Matching { members: &members, structure: &structure, filter: &filter };
+                Found::Matches(if counts_only { of.count(after) } else { of.list(after) })
             }
             Work::List(build) => Found::List(Box::new(build.run())),
             Work::Dispose(remains) => {
@@ -225,23 +226,35 @@ fn audience(members: &MemberTable, structure: &GuildStructure, channel: &Channel
     audience
 }
 
-fn matching(
-    members: &MemberTable,
-    structure: &GuildStructure,
-    filter: &MemberFilter,
-    after: UserId,
-    counts_only: bool,
-) -> Matches {
-    let mut matches = Matches::default();
-    for entry in members.iter_after(after).filter(|entry| filter.admits(structure, entry)) {
-        if matches.user_ids.len() == MATCHES_MAX {
-            matches.is_cut = true;
-            break;
+/// Members of a guild that a filter admits.
+struct Matching<'a> {
+    members: &'a MemberTable,
+    structure: &'a GuildStructure,
+    filter: &'a MemberFilter,
+}
+
+impl Matching<'_> {
+    /// Those after this user, at most `MATCHES_MAX`.
+    fn list(&self, after: UserId) -> Matches {
+        let mut matches = Matches::default();
+        for user_id in self.user_ids(after) {
+            if matches.user_ids.len() == MATCHES_MAX {
+                matches.is_cut = true;
+                break;
+            }
+            matches.count += 1;
+            matches.user_ids.push(user_id);
         }
-        matches.count += 1;
-        if !counts_only {
-            matches.user_ids.push(entry.member.user.id);
-        }
+        matches
     }
-    matches
+
+    /// The number of those after this user.
+    fn count(&self, after: UserId) -> Matches {
+        Matches { count: self.user_ids(after).count() as _, ..Matches::default() }
+    }
+
+    fn user_ids(&self, after: UserId) -> impl Iterator<Item = UserId> {
+        let is_admitted = |entry: &&_| self.filter.admits(self.structure, entry);
+        self.members.iter_after(after).filter(is_admitted).map(|entry| entry.member.user.id)
+    }
 }

@@ -367,7 +367,7 @@ impl Guild {
     ) {
         self.input(|guild| {
             guild.messages.load_ended((channel_id, message_id), message);
-            guild.polls.load_ended((channel_id, message_id), true);
+            guild.polls.message_loaded((channel_id, message_id));
         });
     }
 
@@ -375,7 +375,7 @@ impl Guild {
     pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
         self.input(|guild| {
             guild.messages.load_failed((channel_id, message_id));
-            guild.polls.load_ended((channel_id, message_id), false);
+            guild.polls.load_failed((channel_id, message_id));
         });
     }
 

@@ -16,7 +16,7 @@ use axum::{
     middleware::{Next, from_fn},
     response::Response,
 };
-use guildhall_accounting::{Durations, KindReport, LoopReport, TraceHandle};
+use guildhall_accounting::{Durations, KindReport, LoopReport, SpanStatus, TraceHandle};
 use std::{
     collections::BTreeMap,
     pin::Pin,
@@ -139,7 +139,9 @@ impl Drop for Observed {
         if status > 0 {
             attributes.push(("http.response.status_code", u64::from(status).into()));
         }
-        trace.finish(name, (trace.began(), now), attributes, status == 0 || status >= 500);
+        let is_error = status == 0 || status >= 500;
+        let span_status = if is_error { SpanStatus::Error } else { SpanStatus::Ok };
+        trace.finish(name, (trace.began(), now), attributes, span_status);
     }
 }
 

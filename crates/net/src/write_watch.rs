@@ -8,7 +8,7 @@
 //! Limits      `WATCHED_MAX` events of a turn have spans of encoding and writing; further ones only that of the relay.
 //!             Frames that a full socket takes later, and READYs, are not part of a trace.
 
-use guildhall_accounting::TraceHandle;
+use guildhall_accounting::{SpanStatus, TraceHandle};
 use guildhall_guild_protocol::RelayId;
 use std::time::Instant;
 
@@ -140,7 +140,7 @@ impl WriteWatch {
             attributes.push(("guildhall.deliveries", deliveries.into()));
             // The flush of the turn writes what the relay did not.
             let end = last.map_or(handled, |(_, end)| end.max(handled));
-            relay.finish(name, (started, end), attributes, false);
+            relay.finish(name, (started, end), attributes, SpanStatus::Ok);
         }
     }
 }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn reports(jobs: &Jobs) -> Vec<JobEnd> {
-        jobs.mailbox.take(Some(Duration::from_secs(30)), false).reports.into_iter().map(|report| report.end).collect()
+        jobs.mailbox.take(Some(Duration::from_secs(30))).reports.into_iter().map(|report| report.end).collect()
     }
 
     #[test]

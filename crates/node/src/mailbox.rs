@@ -222,12 +222,21 @@ impl Mailbox {
     }
 
     /// Returns all waiting inputs. If there are none, waits for one for at most `patience`, or without a limit. A
-    /// closed mailbox wakes the worker once.
-    pub(crate) fn take(&self, patience: Option<Duration>, known_closed: bool) -> Batch {
+    /// closed mailbox does not wait for more.
+    pub(crate) fn take(&self, patience: Option<Duration>) -> Batch {
+        self.take_unless(patience, |state| state.closed)
+    }
+
+    /// As `take`, by a worker that knows that the mailbox is closed: it waits for reports of its jobs.
+    pub(crate) fn take_after_close(&self, patience: Option<Duration>) -> Batch {
+        self.take_unless(patience, |_| false)
+    }
+
+    fn take_unless(&self, patience: Option<Duration>, is_ended: impl Fn(&State) -> bool) -> Batch {
         let mut state = self.lock();
         let idle = |state: &State| {
             let is_empty = state.inputs.is_empty() && state.reports.is_empty() && state.looks.is_empty();
-            is_empty && !state.poked && (known_closed || !state.closed)
+            is_empty && !state.poked && !is_ended(state)
         };
         // After a spurious wake-up the worker returns at once and comes back.
         if idle(&state) && patience != Some(Duration::ZERO) {
@@ -265,7 +274,7 @@ mod tests {
         let mailbox = Mailbox::new(4);
         assert!([1, 2, 3, 4].into_iter().all(|guild| push(&mailbox, guild)));
         assert!(!push(&mailbox, 5));
-        assert_eq!(mailbox.take(None, false).inputs.len(), 4);
+        assert_eq!(mailbox.take(None).inputs.len(), 4);
         assert!(!push(&mailbox, 5), "taken out is not handled");
         let mut done = vec![GuildId::new(2)];
         mailbox.free_places(&mut done);
@@ -287,7 +296,7 @@ mod tests {
         assert!(push(&mailbox, 1));
         mailbox.close();
         assert!(!push(&mailbox, 1));
-        let batch = mailbox.take(None, false);
+        let batch = mailbox.take(None);
         assert!(batch.closed);
         assert_eq!(batch.inputs.len(), 1, "accepted inputs are still handled");
     }

@@ -175,7 +175,7 @@ mod tests {
     fn reports(mailbox: &Mailbox, count: usize) -> Vec<bool> {
         let mut done = Vec::new();
         while done.len() < count {
-            let batch = mailbox.take(Some(Duration::from_secs(30)), false);
+            let batch = mailbox.take(Some(Duration::from_secs(30)));
             assert!(!batch.reports.is_empty(), "{done:?} and no more");
             done.extend(
                 batch.reports.iter().map(|report| matches!(report.end, JobEnd::Guild(0, GuildJobEnd::Done(_)))),

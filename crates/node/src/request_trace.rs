@@ -5,7 +5,7 @@
 //! Invariants  without a trace there is no clock read and no allocation.
 //! Not here    spans: `guildhall_accounting::TraceHandle`. Sampling and export: `guildhall_telemetry::traces`.
 
-use guildhall_accounting::{Attribute, TraceHandle};
+use guildhall_accounting::{Attribute, SpanStatus, TraceHandle};
 use guildhall_cluster::TraceContext;
 use guildhall_guild::Command;
 use guildhall_guild_protocol::{RelayMessage, RelayOutput};
@@ -93,7 +93,8 @@ impl GuildSpan {
 
     /// The guild has handled the command. What its effects do is part of this span.
     pub(crate) fn end(self, is_refused: bool) -> UnitTrace {
-        self.handle.finish("guild", (self.started, Instant::now()), self.attributes, is_refused);
+        let status = if is_refused { SpanStatus::Error } else { SpanStatus::Ok };
+        self.handle.finish("guild", (self.started, Instant::now()), self.attributes, status);
         UnitTrace { guild: self.handle, commit_begun: None }
     }
 }
@@ -148,7 +149,7 @@ impl Publishing {
 
     /// All relays have the events, or lost them.
     pub(crate) fn end(self) {
-        self.handle.finish("publish", (self.started, Instant::now()), self.attributes, false);
+        self.handle.finish("publish", (self.started, Instant::now()), self.attributes, SpanStatus::Ok);
     }
 }
 

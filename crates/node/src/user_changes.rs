@@ -29,6 +29,14 @@ const LOCKS: usize = 64;
 /// Rounds of an announcement: changes by other nodes meanwhile cost one each. Past it the last of them announces.
 const ROUNDS_MAX: usize = 16;
 
+/// Who receives a change of an account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announcement {
+    None,
+    /// Its sessions, guilds and direct messages.
+    ToAll,
+}
+
 /// Held while an account is read, changed and stored.
 pub(crate) struct UserLocks([Arc<Mutex<()>>; LOCKS]);
 
@@ -75,7 +83,7 @@ impl Node {
         E: From<StoreError> + Send,
         C: Future<Output = Result<(), E>> + Send,
     {
-        self.change(user_id, false, check, form).await
+        self.change(user_id, Announcement::None, check, form).await
     }
 
     /// `change_user`, announced to the account's sessions, guilds and direct messages, one after the other. A guild
@@ -95,13 +103,13 @@ impl Node {
         E: From<StoreError> + Send,
         C: Future<Output = Result<(), E>> + Send,
     {
-        self.change(user_id, true, check, form).await
+        self.change(user_id, Announcement::ToAll, check, form).await
     }
 
     async fn change<E, C>(
         &self,
         user_id: UserId,
-        is_announced: bool,
+        announcement: Announcement,
         check: impl Fn() -> C + Send,
         mut form: impl FnMut(Option<&User>) -> Result<User, E> + Send,
     ) -> Result<ChangedUser, E>
@@ -114,7 +122,7 @@ impl Node {
             let (before, expected) = self.stored_user(user_id).await?.unzip();
             check().await?;
             let user = Arc::new(form(before.as_deref())?);
-            if before.as_ref() == Some(&user) || self.store_user(held, &user, expected, is_announced).await? {
+            if before.as_ref() == Some(&user) || self.store_user(held, &user, expected, announcement).await? {
                 return Ok(ChangedUser { before, user });
             }
         }
@@ -128,7 +136,7 @@ impl Node {
         held: OwnedMutexGuard<()>,
         user: &Arc<User>,
         expected: Option<UserVersion>,
-        is_announced: bool,
+        announcement: Announcement,
     ) -> Result<bool, StoreError> {
         let (node, user) = (self.clone(), user.clone());
         let done = tokio::spawn(async move {
@@ -137,11 +145,11 @@ impl Node {
             if stored? == 0 {
                 return Ok(false);
             }
-            if is_announced {
+            if announcement == Announcement::ToAll {
                 node.inner.relays.announce_user(&user);
             }
             drop(held);
-            if is_announced {
+            if announcement == Announcement::ToAll {
                 node.announce_user(user.id).await?;
             }
             Ok(true)

@@ -84,7 +84,7 @@ impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.mailbox.close();
         // Waiting callers learn that no answer will come.
-        drop(self.mailbox.take(Some(Duration::ZERO), true));
+        drop(self.mailbox.take(Some(Duration::ZERO)));
         if std::thread::panicking() {
             self.failure.notify_one();
         }
@@ -100,7 +100,7 @@ impl Worker {
         loop {
             mailbox.free_places(&mut guilds.done_inputs);
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
-            let batch = mailbox.take(patience, guilds.closing);
+            let batch = if guilds.closing { mailbox.take_after_close(patience) } else { mailbox.take(patience) };
             guilds.closing = batch.closed;
             self.handle(&mut guilds, batch);
             // The batch with the closing had the last inputs.

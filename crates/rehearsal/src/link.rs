@@ -303,23 +303,20 @@ impl Link {
         self.held.as_ref().map_or(0, Vec::len)
     }
 
-    /// Collects what is sent, or sends what was collected in one write.
-    pub(crate) async fn hold(&mut self, is_held: bool) -> Result<()> {
-        match is_held {
-            true => {
-                self.held.get_or_insert_default();
-                Ok(())
-            }
-            false => {
-                let bytes = self.held.take().unwrap_or_default();
-                self.write(bytes).await
-            }
-        }
+    /// Collects what is sent from now on.
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Sends what was collected, in one write.
+    pub(crate) async fn release(&mut self) -> Result<()> {
+        let bytes = self.held.take().unwrap_or_default();
+        self.write(bytes).await
     }
 
     /// Sends a close frame.
     pub(crate) async fn close(&mut self, code: u16, reason: &str) -> Result<()> {
-        self.hold(false).await?;
+        self.release().await?;
         self.pace = Pace::default();
         self.has_closed = true;
         let frame = close_frame(Some(code), reason).to_vec();

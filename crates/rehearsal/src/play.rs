@@ -332,8 +332,12 @@ impl<'a> Play<'a> {
                 self.open_link()?.fragment_bytes = *bytes;
                 Ok(())
             }
-            Step::Hold(is_held) => {
-                let done = self.open_link()?.hold(*is_held).await;
+            Step::Hold(true) => {
+                self.open_link()?.hold();
+                Ok(())
+            }
+            Step::Hold(false) => {
+                let done = self.open_link()?.release().await;
                 self.sent(done).await
             }
             Step::LateFlush(late) => {

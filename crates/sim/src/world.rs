@@ -36,6 +36,7 @@ use guildhall_partition::{
 use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
+use rest::Stage;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     num::NonZeroU32,
@@ -339,10 +340,10 @@ impl World {
             self.wires()?;
             self.read_clients()?;
             if self.step.is_multiple_of(200) {
-                self.rest(false)?;
+                self.rest(Stage::Midway)?;
             }
         }
-        self.rest(true)
+        self.rest(Stage::End)
     }
 
     /// Now and then contexts may hold nothing, and streams move to shared-match (`StreamCodec::Auto`).
@@ -387,7 +388,7 @@ impl World {
             partition.handle_timers(now, link);
             self.outputs(side)?;
             // A connection that was due at the same time may have ended before READY was written.
-            self.look(side, true)?;
+            self.look_after_timers(side)?;
             self.checker.timers(now, side);
             self.reconcile(side)?;
         }

@@ -217,8 +217,8 @@ impl Traffic {
             EventKind::Message => self.message(guild),
             EventKind::Edit => self.edit(guild),
             EventKind::Delete => self.delete(guild),
-            EventKind::Reaction => self.reaction(guild, true),
-            EventKind::Unreaction => self.reaction(guild, false),
+            EventKind::Reaction => self.reaction(guild, EventName::MessageReactionAdd),
+            EventKind::Unreaction => self.reaction(guild, EventName::MessageReactionRemove),
             EventKind::ReactionsCleared => self.reactions_cleared(guild),
             EventKind::Typing => self.typing(guild),
             EventKind::Presence => self.presence(guild),
@@ -490,7 +490,7 @@ impl Traffic {
         self.put(guild, EventName::MessageDelete, To::Active, place, payload);
     }
 
-    fn reaction(&mut self, guild: usize, is_added: bool) {
+    fn reaction(&mut self, guild: usize, name: EventName) {
         let Self { rng, guilds, node, within, .. } = self;
         let state = &mut guilds[guild];
         let Some(posted) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
@@ -503,10 +503,9 @@ impl Traffic {
             message_id: posted.message.id,
             author_id: posted.message.author.id,
             emoji,
-            member: is_added.then(|| who.clone()),
+            member: (name == EventName::MessageReactionAdd).then(|| who.clone()),
         }));
         let place = Place::of_channel(state, posted.channel).by(who.user.id);
-        let name = if is_added { EventName::MessageReactionAdd } else { EventName::MessageReactionRemove };
         self.put(guild, name, To::Active, place, payload);
     }
 

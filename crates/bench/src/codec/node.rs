@@ -83,7 +83,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     let mut runs: BTreeMap<String, Vec<NodeCosts>> = BTreeMap::new();
     for _ in 0..args.runs {
         for name in &names {
-            let measured = start(args, name, sessions, false)?;
+            let measured = start(args, name, sessions, &[])?;
             runs.entry((*name).to_owned()).or_default().push(serde_json::from_value(measured)?);
         }
     }
@@ -92,12 +92,13 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         chat: if args.chat.is_some() { "file" } else { "built-in" },
         seed: args.seed,
         modes: runs.into_iter().filter_map(|(name, runs)| Some((name, median_of(runs)?))).collect(),
-        small_guilds: serde_json::from_value(start(args, "shared_zstd", 1, true)?)?,
+        small_guilds: serde_json::from_value(start(args, "shared_zstd", 1, &["--small-guilds"])?)?,
     };
     crate::report(args.json, &result, print)
 }
 
-fn start(args: &CodecArgs, mode: &str, sessions: usize, small_guilds: bool) -> Result<serde_json::Value> {
+/// Measures one mode in a process of its own.
+fn start(args: &CodecArgs, mode: &str, sessions: usize, options: &[&str]) -> Result<serde_json::Value> {
     let mut role = vec![mode.to_owned(), "node".to_owned(), args.seed.to_string()];
     role.extend([sessions.to_string(), "0".to_owned()]);
     role.extend(["--encoding".to_owned(), args.encoding.name().to_owned()]);
@@ -105,7 +106,7 @@ fn start(args: &CodecArgs, mode: &str, sessions: usize, small_guilds: bool) -> R
         role.extend(["--chat".to_owned(), chat.display().to_string()]);
     }
     role.extend(args.quick.then(|| "--quick".to_owned()));
-    role.extend(small_guilds.then(|| "--small-guilds".to_owned()));
+    role.extend(options.iter().map(|option| (*option).to_owned()));
     Role::start("codec", &role)?.answer_within(MEASURE_TIMEOUT).with_context(|| format!("measuring {mode}"))
 }
 

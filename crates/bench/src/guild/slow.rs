@@ -146,10 +146,20 @@ fn make_voice_channel(harness: &mut Harness) -> Result<ChannelId> {
 
 const FIRST_RELAY: RelayId = RelayId::first(PartitionId(0));
 
-/// Rows 0 to 99 of the list with all members.
-fn watch(harness: &mut Harness, added: bool) -> Result<Duration> {
-    let rows = Interval::from_ranges([[0, 99]]);
-    let (added, removed) = if added { (rows, Vec::new()) } else { (Vec::new(), rows) };
+/// Watches rows 0 to 99 of the list with all members.
+fn watch(harness: &mut Harness) -> Result<Duration> {
+    change_watch(harness, first_rows(), Vec::new())
+}
+
+fn unwatch(harness: &mut Harness) -> Result<Duration> {
+    change_watch(harness, Vec::new(), first_rows())
+}
+
+fn first_rows() -> Vec<Interval> {
+    Interval::from_ranges([[0, 99]])
+}
+
+fn change_watch(harness: &mut Harness, added: Vec<Interval>, removed: Vec<Interval>) -> Result<Duration> {
     let (relay, list, channel_id) = (FIRST_RELAY, ListId::Everyone, crowd::channel_id(0));
     harness.relay(ToGuild::WatchList { relay, list, channel_id, added, removed })
 }
@@ -159,26 +169,26 @@ fn lists(harness: &mut Harness) -> Result<()> {
     const FORGOTTEN_MS: u64 = 60_000;
     let mut built = Vec::new();
     harness.measure("watch a member list, it is built", Samples::Seldom, |harness, _| {
-        let took = watch(harness, true)?;
+        let took = watch(harness)?;
         built.extend(harness.run_until_idle()?.job_ends);
-        watch(harness, false)?;
+        unwatch(harness)?;
         harness.advance_ms(FORGOTTEN_MS);
         harness.timer()?;
         Ok(took)
     })?;
     harness.measure_each("member list, it was built", Samples::Once, |_, _| Ok(std::mem::take(&mut built)))?;
     harness.measure("member list that nobody watches is forgotten", Samples::Seldom, |harness, _| {
-        watch(harness, true)?;
+        watch(harness)?;
         harness.run_until_idle()?;
-        watch(harness, false)?;
+        unwatch(harness)?;
         harness.advance_ms(FORGOTTEN_MS);
         harness.timer()
     })?;
-    watch(harness, true)?;
+    watch(harness)?;
     harness.run_until_idle()?;
     harness.measure("watch a member list, it is there", Samples::Always, |harness, _| {
-        watch(harness, false)?;
-        let took = watch(harness, true)?;
+        unwatch(harness)?;
+        let took = watch(harness)?;
         harness.run_until_idle()?;
         Ok(took)
     })?;
@@ -195,7 +205,7 @@ fn lists(harness: &mut Harness) -> Result<()> {
         let patch = ChannelPatch { topic: Some(Some(format!("topic {n}"))), ..ChannelPatch::default() };
         harness.did(SYSTEM, &Command::UpdateChannel(crowd::channel_id(0), Box::new(patch)))
     })?;
-    watch(harness, false)?;
+    unwatch(harness)?;
     harness.advance_ms(FORGOTTEN_MS);
     harness.timer()?;
     Ok(())

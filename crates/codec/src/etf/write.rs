@@ -282,6 +282,13 @@ pub(crate) struct IntBytes {
     length: u8,
 }
 
+/// The sign byte of a SMALL_BIG_EXT.
+#[derive(Clone, Copy)]
+enum Sign {
+    Positive = 0,
+    Negative = 1,
+}
+
 impl IntBytes {
     pub(crate) const BYTES_MAX: usize = 11;
 
@@ -291,7 +298,7 @@ impl IntBytes {
         } else if value <= i32::MAX as u64 {
             Self::i32(value as i32)
         } else {
-            Self::big(value, false)
+            Self::big(Sign::Positive, value)
         }
     }
 
@@ -301,7 +308,10 @@ impl IntBytes {
                 Ok(value) => Self::small(value),
                 Err(_) => Self::i32(value),
             },
-            Err(_) => Self::big(value.unsigned_abs(), value < 0),
+            Err(_) => {
+                let sign = if value < 0 { Sign::Negative } else { Sign::Positive };
+                Self::big(sign, value.unsigned_abs())
+            }
         }
     }
 
@@ -318,10 +328,10 @@ impl IntBytes {
         Self { bytes, length: 5 }
     }
 
-    fn big(magnitude: u64, negative: bool) -> Self {
+    fn big(sign: Sign, magnitude: u64) -> Self {
         let digits_bytes = 8 - (magnitude.leading_zeros() / 8) as u8;
         let mut bytes = [0; Self::BYTES_MAX];
-        bytes[..3].copy_from_slice(&[tag::SMALL_BIG, digits_bytes, u8::from(negative)]);
+        bytes[..3].copy_from_slice(&[tag::SMALL_BIG, digits_bytes, sign as u8]);
         bytes[3..].copy_from_slice(&magnitude.to_le_bytes());
         Self { bytes, length: 3 + digits_bytes }
     }

@@ -175,12 +175,13 @@ fn a_filter_admits_whom_all_it_says_is_true_of() {
     }
     table.set_presence(id(5), Some(Arc::default()));
     let check = |filter: MemberFilter, expected: &[u64]| {
-        let all = matching(&table, &structure, &filter, id(0), false);
+        let matching = Matching { members: &table, structure: &structure, filter: &filter };
+        let all = matching.list(id(0));
         assert_eq!((ids(&all.user_ids), all.count, all.is_cut), (expected.to_vec(), expected.len() as u64, false));
-        let counted = matching(&table, &structure, &filter, id(0), true);
+        let counted = matching.count(id(0));
         assert_eq!((counted.user_ids.len(), counted.count), (0, expected.len() as u64));
         let after: Vec<u64> = expected.iter().copied().filter(|n| *n > 2).collect();
-        assert_eq!(ids(&matching(&table, &structure, &filter, id(2), false).user_ids), after);
+        assert_eq!(ids(&matching.list(id(2)).user_ids), after);
     };
     let none = MemberFilter::default;
     check(none(), &[1, 2, 3, 4, 5]);
@@ -200,10 +201,10 @@ fn j2_matches_come_in_parts() {
     let count = MATCHES_MAX as u64 + 10;
     let table: MemberTable = (1..=count).map(member).collect();
     let structure = structure(&mut Rng::new(1));
-    let filter = MemberFilter::default();
-    let first = matching(&table, &structure, &filter, id(0), false);
+    let matching = Matching { members: &table, structure: &structure, filter: &MemberFilter::default() };
+    let first = matching.list(id(0));
     assert_eq!((first.user_ids.len(), first.is_cut), (MATCHES_MAX, true));
-    let rest = matching(&table, &structure, &filter, *first.user_ids.last().unwrap(), false);
+    let rest = matching.list(*first.user_ids.last().unwrap());
     assert_eq!((rest.user_ids.len(), rest.is_cut), (10, false));
-    assert_eq!(matching(&table, &structure, &filter, id(0), true).count, count);
+    assert_eq!(matching.count(id(0)).count, count);
 }

@@ -121,13 +121,18 @@ impl OpenPolls {
         Some(key)
     }
 
-    /// A load has ended: the next timer goes on if it was found.
-    pub fn load_ended(&mut self, key: Key, is_loaded: bool) {
+    /// A message was loaded: the next timer goes on if it is the poll's.
+    pub fn message_loaded(&mut self, key: Key) {
         if self.load == Some(Load::Begun(key)) {
             self.load = None;
-            if is_loaded {
-                self.due_at = Some(Instant(0));
-            }
+            self.due_at = Some(Instant(0));
+        }
+    }
+
+    /// A message could not be loaded: if it is the poll's, a later timer requests it again.
+    pub fn load_failed(&mut self, key: Key) {
+        if self.load == Some(Load::Begun(key)) {
+            self.load = None;
         }
     }
 }

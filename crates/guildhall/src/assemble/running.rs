@@ -55,6 +55,13 @@ const REQUESTS_MS_MAX: u64 = 1_000;
 /// Time in which clients get the answer to an IDENTIFY, a RESUME or a request for members, while no socket is read.
 const SETTLING_MAX: Duration = Duration::from_secs(1);
 
+/// Whether all parts of a node work when it stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Sound,
+    Failed,
+}
+
 /// A node that serves.
 pub struct RunningNode {
     /// Guilds and accounts.
@@ -202,7 +209,8 @@ impl RunningNode {
     /// A part had failed, or did not end in time.
     pub async fn end(self, failed: bool) -> anyhow::Result<()> {
         tracing::info!("stopping");
-        let in_time = self.stop_and_leave(!failed).await;
+        let health = if failed { Health::Failed } else { Health::Sound };
+        let in_time = self.stop_and_leave(health).await;
         anyhow::ensure!(!failed, "a part of the node failed; the log names it. Start it again");
         anyhow::ensure!(in_time, "some parts did not end in time; acknowledged writes are safe");
         Ok(())
@@ -335,11 +343,12 @@ impl RunningNode {
     /// Stops the node: `/readyz` answers 503, then clients are refused, then commands, then sessions are written to the
     /// hand-over, then the store closes. False if a part did not end in time; acknowledged writes are safe in any case.
     pub async fn stop(self) -> bool {
-        self.stop_and_leave(true).await
+        self.stop_and_leave(Health::Sound).await
     }
 
-    /// Only a healthy node hands over sessions.
-    async fn stop_and_leave(self, is_sound: bool) -> bool {
+    /// Only a sound node hands over guilds and sessions.
+    async fn stop_and_leave(self, health: Health) -> bool {
+        let is_sound = health == Health::Sound;
         let Stop { times: DrainTimes { notice, total }, handover, departures } = self.stop;
         let Telemetry { sampler, traces, access } = self.telemetry;
         self.ready.store(false, Ordering::Release);

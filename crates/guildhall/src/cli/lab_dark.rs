@@ -116,7 +116,8 @@ pub(super) async fn run(command: DarkCommand, environment: &[(String, String)]) 
         DarkCommand::Status { types, choice, remote } => {
             let asking = remote.asking(environment)?;
             let launches = launches(&asking, &targets(&asking, &choice).await?).await?;
-            say(&table(&launches, types));
+            let rows = if types { Rows::ByType } else { Rows::Totals };
+            say(&table(&launches, rows));
             Ok(())
         }
         DarkCommand::Stop { choice, remote } => {
@@ -127,7 +128,7 @@ pub(super) async fn run(command: DarkCommand, environment: &[(String, String)]) 
                     asking.delete(&node.path(DARK)).await?;
                 }
             }
-            say(&table(&launches(&asking, &nodes).await?, true));
+            say(&table(&launches(&asking, &nodes).await?, Rows::ByType));
             Ok(())
         }
     }
@@ -196,7 +197,16 @@ fn merged(launches: &[(Target, DarkLaunch)]) -> Vec<DarkArm> {
     arms
 }
 
-fn table(launches: &[(Target, DarkLaunch)], has_types: bool) -> String {
+/// The rows of an arm in the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// Its total.
+    Totals,
+    /// One of each type of event, then its total.
+    ByType,
+}
+
+fn table(launches: &[(Target, DarkLaunch)], of_arm: Rows) -> String {
     let mut out = String::new();
     for (node, launch) in launches {
         let DarkLaunch { state, sessions, sessions_now, memory_bytes, cpu_permille, cpu_ns, .. } = launch;
@@ -225,7 +235,9 @@ fn table(launches: &[(Target, DarkLaunch)], has_types: bool) -> String {
             &format!("{:<32} {:>9} {:>12} {:>12} {:>7} {:>8}\n", "event", "count", "bytes", "sent", "ratio", "CPU us");
         let mut rows: Vec<(&str, Sums)> = types.iter().map(|of| (&*of.name, of.sums)).collect();
         rows.sort_by_key(|(_, sums)| Reverse(sums.plain_bytes));
-        rows.truncate(if has_types { usize::MAX } else { 0 });
+        if of_arm == Rows::Totals {
+            rows.clear();
+        }
         for (name, Sums { count, plain_bytes, wire_bytes, cpu_ns }) in rows.into_iter().chain([("all", total)]) {
             // Of no dispatches there is no ratio.
             let each = |sum: f64, of: u64| if of == 0 { "-".to_owned() } else { format!("{:.2}", sum / of as f64) };
@@ -263,7 +275,7 @@ mod tests {
             (Target::of(0), launch(10, &["TYPING_START"])),
             (Target::of(1), launch(30, &["TYPING_START", "MESSAGE_CREATE"])),
         ];
-        let text = table(&launches, true);
+        let text = table(&launches, Rows::ByType);
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let of = |name: &str| words.iter().find(|line| line.first() == Some(&name)).map(|line| line[1..].to_vec());
         assert_eq!(of("all"), Some(vec!["40", "40000", "4000", "10.00", "0.00"]), "{text}");

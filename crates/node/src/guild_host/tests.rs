@@ -126,7 +126,7 @@ impl Bench {
             while let Some(guild_id) = self.loads.pop_front() {
                 self.jobs.load(guild_id);
             }
-            let batch = self.jobs.mailbox.take(Some(Duration::from_secs(30)), false);
+            let batch = self.jobs.mailbox.take(Some(Duration::from_secs(30)));
             assert!(!batch.reports.is_empty(), "no answer, and nothing under way that could lead to one");
             for report in batch.reports {
                 self.with(|host, cx| host.handle_report(cx, report.end));
@@ -403,7 +403,7 @@ async fn a_guild_that_is_released_while_it_loads_is_not_served() {
     while let Some(guild_id) = bench.loads.pop_front() {
         bench.jobs.load(guild_id);
     }
-    for report in bench.jobs.mailbox.take(Some(Duration::from_secs(30)), false).reports {
+    for report in bench.jobs.mailbox.take(Some(Duration::from_secs(30))).reports {
         bench.with(|host, cx| host.handle_report(cx, report.end));
     }
     assert!(bench.host.is_evictable());

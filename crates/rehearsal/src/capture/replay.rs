@@ -516,7 +516,7 @@ impl Client<'_> {
     }
 
     async fn catch_up(&self, link: &mut Link, id: String, from: u64, to: u64) -> Result<(String, Instant)> {
-        link.hold(true).await?;
+        link.hold();
         let session = self.shared.sessions().by_id.get(&id).cloned().context("the session is gone")?;
         for seq in from + 1..=to {
             if session.resumed_at.contains(&seq) {
@@ -524,13 +524,13 @@ impl Client<'_> {
             }
             self.send(link, &id, session.index_behind(seq - 1), seq).await?;
             if link.held_bytes() >= BATCH_BYTES {
-                link.hold(false).await?;
-                link.hold(true).await?;
+                link.release().await?;
+                link.hold();
             }
         }
         let resumed = DispatchFrame::new(link.encoding(), "RESUMED", &json!({ "_trace": ["replay"] }));
         link.send(resumed?.write_for(to + 1, Framing::None)).await?;
-        link.hold(false).await?;
+        link.release().await?;
         let index = {
             let mut sessions = self.shared.sessions();
             let session = sessions.by_id.get_mut(&id).context("the session is gone")?;
@@ -632,24 +632,24 @@ impl Client<'_> {
         let time = |at_us| started + Duration::from_micros(at_us);
         let dispatches = &self.shared.capture.dispatches;
         let now = Instant::now();
-        link.hold(true).await?;
+        link.hold();
         while let Some(dispatch) = dispatches.get(index) {
             if !is_full_speed && time(dispatch.at_us) > now || link.held_bytes() >= BATCH_BYTES {
                 break;
             }
             let is_cut = is_same && !is_full_speed && !dispatch.cuts.is_empty();
             if is_cut {
-                link.hold(false).await?;
+                link.release().await?;
                 link.cuts = dispatch.cuts.iter().map(|(part, at_us)| (*part, time(*at_us))).collect();
             }
             index += 1;
             seq += 1;
             self.send(link, id, index - 1, seq).await?;
             if is_cut {
-                link.hold(true).await?;
+                link.hold();
             }
         }
-        link.hold(false).await?;
+        link.release().await?;
         Ok(seq)
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn read(Call { api, caller, params }: Call) -> Result<Response,
 /// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
 pub(super) async fn list(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
-    let form = api.hidden_channels.form(false);
+    let form = api.hidden_channels.rest_form();
     let channels = guild.structure.channels.values().filter_map(|channel| listed(&guild, channel, form));
     Ok(Json(channels.collect::<Vec<_>>()).into_response())
 }

@@ -70,6 +70,15 @@ impl HistoryKey {
     }
 }
 
+/// How badly a domain needs memory of another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pressure {
+    /// One with more than twice its weight gives way.
+    Wish,
+    /// Any gives way.
+    Need,
+}
+
 /// Where a body is searched: its own domain, then those above it that have bodies.
 pub type SearchDomains = SmallVec<[HistoryKey; PARENTS_MAX + 1]>;
 
@@ -157,7 +166,7 @@ impl History {
             return None;
         }
         for _ in 0..SHRINKS_MAX {
-            if self.heap_bytes() <= self.bytes_max || !self.shrink_other(NO_SLOT, true) {
+            if self.heap_bytes() <= self.bytes_max || !self.shrink_other(NO_SLOT, Pressure::Need) {
                 break;
             }
         }
@@ -264,15 +273,15 @@ impl History {
         }
         let (capacity, needed) = (home.capacity(), bytes.next_multiple_of(GRAIN).next_power_of_two());
         let larger = (2 * capacity).max(needed).max(CAPACITY_MIN);
-        let has_to = capacity < needed;
-        if !has_to && (DomainHistory::ring_bytes(larger) > self.bytes_max || !home.may_grow()) {
+        let pressure = if capacity < needed { Pressure::Need } else { Pressure::Wish };
+        if pressure == Pressure::Wish && (DomainHistory::ring_bytes(larger) > self.bytes_max || !home.may_grow()) {
             return;
         }
         let more = DomainHistory::ring_bytes(larger) - DomainHistory::ring_bytes(capacity);
         // If it is larger than it may be, others give way for this body alone; `push` does the rest by and by.
         let limit = self.bytes_max.max(self.heap_bytes());
         while self.heap_bytes() + more > limit {
-            if !self.shrink_other(slot, has_to) {
+            if !self.shrink_other(slot, pressure) {
                 self.change(slot, DomainHistory::refuse_growth);
                 return;
             }
@@ -288,9 +297,8 @@ impl History {
         domain.capacity() as f64 * f64::from(age).powi(4)
     }
 
-    /// Halves the ring of another domain than `slot`, which has more than twice its weight unless one `has_to` give
-    /// way. False if there is none.
-    fn shrink_other(&mut self, slot: Slot, has_to: bool) -> bool {
+    /// Halves the ring of another domain than `slot`. False if none gives way under this pressure.
+    fn shrink_other(&mut self, slot: Slot, pressure: Pressure) -> bool {
         let count = self.domains.len() as u64;
         let drawn: SmallVec<[Slot; CANDIDATES]> = (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect();
         let heaviest = |slots: &mut dyn Iterator<Item = Slot>| {
@@ -298,10 +306,13 @@ impl History {
             weights.filter(|(weight, _)| *weight > 0.0).max_by(|one, other| one.0.total_cmp(&other.0))
         };
         let mut victim = heaviest(&mut drawn.into_iter());
-        if victim.is_none() && has_to {
+        if victim.is_none() && pressure == Pressure::Need {
             victim = heaviest(&mut (0..count as Slot));
         }
-        let worth = if has_to { 0.0 } else { 2.0 * self.weight(slot) };
+        let worth = match pressure {
+            Pressure::Need => 0.0,
+            Pressure::Wish => 2.0 * self.weight(slot),
+        };
         let Some((_, victim)) = victim.filter(|(weight, _)| *weight > worth) else { return false };
         let Some(domain) = self.domains[victim as usize].as_ref() else { return false };
         let capacity = domain.capacity();

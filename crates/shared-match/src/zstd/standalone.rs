@@ -121,19 +121,19 @@ impl Block<'_> {
         let content = out.len();
         match &own {
             Some(own) => {
-                self.write_literals(own, true, out);
-                self.write_sequences(own, true, out);
+                self.write_literals(own, Description::Included, out);
+                self.write_sequences(own, Description::Included, out);
                 // The decoder has other tables now.
                 self.decoder.has_bytes_table = false;
                 self.decoder.has_sequence_tables = false;
             }
             None => {
-                let with_table = !self.decoder.has_bytes_table;
-                if self.write_literals(self.tables, with_table, out) {
+                let of_literals = Description::unless(self.decoder.has_bytes_table);
+                if self.write_literals(self.tables, of_literals, out) {
                     self.decoder.has_bytes_table = true;
                 }
-                let with_tables = !self.decoder.has_sequence_tables;
-                self.write_sequences(self.tables, with_tables, out);
+                let of_sequences = Description::unless(self.decoder.has_sequence_tables);
+                self.write_sequences(self.tables, of_sequences, out);
                 self.decoder.has_sequence_tables |= !self.sequences.is_empty();
             }
         }
@@ -168,7 +168,8 @@ impl Block<'_> {
     }
 
     /// Writes the literals with the code of `tables`. Returns whether that included the code's description.
-    fn write_literals(&self, tables: &Tables, with_table: bool, out: &mut Vec<u8>) -> bool {
+    fn write_literals(&self, tables: &Tables, description: Description, out: &mut Vec<u8>) -> bool {
+        let with_table = description == Description::Included;
         let start = out.len();
         let literals = &self.literals;
         let bits = tables.bytes.bits_of(literals).filter(|_| !literals.is_empty());
@@ -205,7 +206,8 @@ impl Block<'_> {
         false
     }
 
-    fn write_sequences(&self, tables: &Tables, with_tables: bool, out: &mut Vec<u8>) {
+    fn write_sequences(&self, tables: &Tables, description: Description, out: &mut Vec<u8>) {
+        let with_tables = description == Description::Included;
         push_header(sequences_header(self.sequences.len(), with_tables), out);
         let Some((last, earlier)) = self.sequences.split_last() else { return };
         if with_tables {
@@ -219,6 +221,20 @@ impl Block<'_> {
             }
             writer.put_mark(states.ends(tables));
         });
+    }
+}
+
+/// The description of a code before what is coded with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Description {
+    Included,
+    /// The decoder has the code from an earlier block.
+    Omitted,
+}
+
+impl Description {
+    fn unless(decoder_has_it: bool) -> Self {
+        if decoder_has_it { Self::Omitted } else { Self::Included }
     }
 }
 

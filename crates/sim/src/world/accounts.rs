@@ -101,7 +101,7 @@ impl World {
             of_side.partition.close_sessions(now, whose, code, &mut of_side.link);
         }
         self.outputs(side)?;
-        self.look(side, false)?;
+        self.look(side)?;
         self.checker.check_closed(side, &self.sides[side].partition)?;
         self.reconcile(side)
     }

@@ -45,7 +45,7 @@ impl World {
     /// An input was handled.
     pub(super) fn after(&mut self, side: usize) -> Result<(), Fault> {
         self.outputs(side)?;
-        self.look(side, false)?;
+        self.look(side)?;
         self.reconcile(side)
     }
 
@@ -180,7 +180,7 @@ impl World {
         let Claim::Resume { session_id, seq } = claim else { return fault("a RESUME that no client sent") };
         let encoding = self.clients[client].params.conn.encoding;
         // It may have ended a moment ago.
-        self.look(side, false)?;
+        self.look(side)?;
         let known = self.checker.session_by_id(&session_id);
         let now = self.now();
         let must = self.checker.resume_must(now, known, user.get(), encoding, seq);
@@ -297,8 +297,15 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn look(&mut self, side: usize, timers_ran: bool) -> Result<(), Fault> {
+    pub(super) fn look(&mut self, side: usize) -> Result<(), Fault> {
         let now = self.now();
-        self.checker.look(now, side, &self.sides[side].partition, timers_ran)
+        self.checker.look(now, side, &self.sides[side].partition)
+    }
+
+    /// As `look`, once the partition has handled its timers.
+    pub(super) fn look_after_timers(&mut self, side: usize) -> Result<(), Fault> {
+        let now = self.now();
+        self.checker.look(now, side, &self.sides[side].partition)?;
+        self.checker.check_expired(now, side)
     }
 }

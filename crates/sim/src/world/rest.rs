@@ -17,9 +17,17 @@ const TURN_WAITS_MAX: usize = 60;
 /// Turns in which everything under way must come to rest.
 const SETTLE_TURNS_MAX: usize = 400;
 
+/// Where a run is when it comes to rest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Midway,
+    /// Clients that are away come back.
+    End,
+}
+
 impl World {
-    /// Lets everything arrive and checks that all of it did. At the `end` every client must be back, too.
-    pub(super) fn rest(&mut self, end: bool) -> Result<(), Fault> {
+    /// Lets everything arrive and checks that all of it did. At the end every client must be back, too.
+    pub(super) fn rest(&mut self, stage: Stage) -> Result<(), Fault> {
         self.is_calm = true;
         self.at_client = None;
         for client in &self.clients {
@@ -28,12 +36,12 @@ impl World {
                 wire.socket().set_write_max(usize::MAX);
             }
         }
-        self.run_until_idle(end)?;
-        self.wait_for_turns(end)?;
+        self.run_until_idle(stage)?;
+        self.wait_for_turns(stage)?;
         // All passive sessions receive their update, and member lists catch up.
         for _ in 0..4 {
             self.advance(self.passive_interval_ms / 3)?;
-            self.run_until_idle(end)?;
+            self.run_until_idle(stage)?;
         }
         // Presences wait for their turn.
         for _ in 0..WAITS_MAX {
@@ -42,12 +50,12 @@ impl World {
                 break;
             }
             self.advance(WAIT_MS)?;
-            self.run_until_idle(end)?;
+            self.run_until_idle(stage)?;
         }
         for at in 0..self.clients.len() {
             self.at_client = Some(at);
             let client = &self.clients[at];
-            if end && client.phase != Phase::Live {
+            if stage == Stage::End && client.phase != Phase::Live {
                 return fault(format!("it is {:?} at the end; {}", client.phase, self.unrest()));
             }
             if let (Phase::Live, Some(session)) = (client.phase, client.session) {
@@ -63,18 +71,18 @@ impl World {
     }
 
     /// A connection whose client vanished may hold up READY and GUILD_CREATE of others until it is cut.
-    fn wait_for_turns(&mut self, end: bool) -> Result<(), Fault> {
+    fn wait_for_turns(&mut self, stage: Stage) -> Result<(), Fault> {
         for _ in 0..TURN_WAITS_MAX {
             if !self.sides.iter().any(|side| side.partition.is_waited_for()) {
                 return Ok(());
             }
             self.advance(TURN_WAIT_MS)?;
-            self.run_until_idle(end)?;
+            self.run_until_idle(stage)?;
         }
         fault(format!("READY is waited for in vain: {}", self.unrest()))
     }
 
-    pub(super) fn run_until_idle(&mut self, end: bool) -> Result<(), Fault> {
+    pub(super) fn run_until_idle(&mut self, stage: Stage) -> Result<(), Fault> {
         for _ in 0..SETTLE_TURNS_MAX {
             let before = self.activity();
             for side in 0..SIDES {
@@ -82,7 +90,7 @@ impl World {
             }
             self.wires()?;
             self.read_clients()?;
-            if end {
+            if stage == Stage::End {
                 self.bring_back();
             }
             if self.activity() == before && self.is_quiet() {

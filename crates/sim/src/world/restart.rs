@@ -8,7 +8,7 @@
 //! Not here    the hand-over file with its header, hash and age: `guildhall::handover` has tests of its own. Guilds are
 //!             loaded at once, not at the first request.
 
-use super::{SIDES, Side, World, secret};
+use super::{SIDES, Side, World, rest::Stage, secret};
 use crate::{
     checker::{Fault, fault},
     pipeline::Pipeline,
@@ -44,7 +44,7 @@ impl World {
         (0..self.clients.len()).for_each(|client| self.vanish(client));
         self.is_calm = true;
         if self.rng.chance(0.7) {
-            self.run_until_idle(false)?;
+            self.run_until_idle(Stage::Midway)?;
         }
         for _ in 0..GOING_ROUNDS {
             for side in 0..SIDES {
@@ -60,17 +60,17 @@ impl World {
                 self.after(side)?;
             }
         }
-        self.run_until_idle(false)?;
+        self.run_until_idle(Stage::Midway)?;
         let bytes_max = *self.rng.pick(&BYTES_MAX).expect("there are some");
         let left = (0..SIDES).map(|side| self.leave_sessions(side, bytes_max)).collect::<Result<Vec<_>, _>>()?;
         self.begin_anew(bytes_max, &left, takes_over)?;
-        self.run_until_idle(false)?;
+        self.run_until_idle(Stage::Midway)?;
         if takes_over {
             self.checker.restore_ended();
             let now = self.now();
             self.guild.end_restore(now);
             self.after_guild(Vec::new())?;
-            self.run_until_idle(false)?;
+            self.run_until_idle(Stage::Midway)?;
         }
         if self.sides.iter().any(|side| side.partition.is_restoring()) {
             return fault("the guild is loaded, and a session still waits for it");
