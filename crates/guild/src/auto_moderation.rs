@@ -6,7 +6,7 @@
 //! Invariants  T1 a message that a rule blocks is refused before anything of it is stored or published. T2 each action
 //!             that is taken is published and logged. T3 bots, and members with MANAGE_GUILD, are exempt, as upstream.
 //!             (tests `auto_moderation::t1_*` …)
-//! Limits      `KEYWORD_RULES_MAX`, `MENTION_RULES_MAX`. The next timer takes the actions, outside of the command that
+//! Limits      `KEYWORD_RULES_MAX`, `OTHER_RULES_MAX`. The next timer takes the actions, outside of the command that
 //!             caused them, because a refused command changes nothing; those that wait end with the process.
 //! Not here    the search: `state::auto_moderation`. Lengths of lists: the parser.     Spec
 //!             docs/protocol/choices.md "Auto moderation".
@@ -18,7 +18,7 @@ use crate::{
     machine::Guild,
     mentions::Named,
     messages::Sending,
-    state::auto_moderation::{Pending, Rule},
+    state::auto_moderation::{Judged, Pending, Rule},
     turn::Turn,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -32,8 +32,8 @@ use std::sync::Arc;
 
 /// Rules with keywords. 6 as upstream.
 const KEYWORD_RULES_MAX: usize = 6;
-/// Rules with a limit of mentions. As upstream.
-const MENTION_RULES_MAX: usize = 1;
+/// Rules of each other type. As upstream.
+const OTHER_RULES_MAX: usize = 1;
 /// Users, and roles, that are counted: above the limit of each rule.
 const MENTIONS_COUNTED_MAX: usize = 64;
 
@@ -59,7 +59,9 @@ impl Guild {
         let trigger = trigger.ok_or(Refusal::InvalidForm("trigger_type"))?;
         let max = match trigger {
             AutoModTrigger::Keyword { .. } => KEYWORD_RULES_MAX,
-            AutoModTrigger::MentionSpam { .. } => MENTION_RULES_MAX,
+            AutoModTrigger::Spam | AutoModTrigger::KeywordPreset { .. } | AutoModTrigger::MentionSpam { .. } => {
+                OTHER_RULES_MAX
+            }
         };
         let of_kind = self.auto_mod.rules().filter(|rule| rule.rule.trigger.kind() == trigger.kind());
         if of_kind.count() >= max {
@@ -178,6 +180,8 @@ impl Guild {
         let channel = &context.channel;
         let (lower, named) = (text.to_lowercase(), Named::parse(text, MENTIONS_COUNTED_MAX));
         let mentions = named.users.len() + named.roles.len();
+        let is_spam = self.auto_mod.is_spam(now.instant, author.user.id, &lower);
+        let judged = Judged { text, lower: &lower, mentions, is_spam };
         let mut matched = Vec::new();
         for compiled in self.auto_mod.rules().filter(|compiled| compiled.rule.enabled) {
             let rule = &compiled.rule;
@@ -187,7 +191,7 @@ impl Guild {
             if is_exempt {
                 continue;
             }
-            if let Some(found) = compiled.find(&lower, mentions) {
+            if let Some(found) = compiled.find(judged) {
                 matched.push(Pending {
                     rule: rule.clone(),
                     user_id: author.user.id,

@@ -87,4 +87,5 @@ pub use mentions::{Named, may_mention};
 pub use outbox::Output;
 pub use publications::PublicationId;
 pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
+pub use state::patterns::check_patterns;
 pub use voice_tokens::{SignVoiceTokens, VoiceGrant, VoiceSigner};

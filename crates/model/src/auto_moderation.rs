@@ -32,7 +32,19 @@ pub enum AutoModTrigger {
     Keyword {
         /// At most 1,000 words of at most 60 characters.
         keyword_filter: Vec<String>,
+        /// At most 10 regular expressions of at most 260 characters.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        regex_patterns: Vec<String>,
         /// At most 100. A word within one of these does not count.
+        allow_list: Vec<String>,
+    },
+    /// What looks like spam: a text that is repeated, or many links.
+    Spam,
+    /// Words of lists that the node has.
+    KeywordPreset {
+        /// 1 profanity, 2 sexual content, 3 slurs.
+        presets: Vec<u8>,
+        /// At most 1,000. A word within one of these does not count.
         allow_list: Vec<String>,
     },
     /// More mentions of different users and roles in one message than this, at most 50.
@@ -42,6 +54,10 @@ pub enum AutoModTrigger {
 impl AutoModTrigger {
     /// Number of the type of `Keyword` on the wire.
     pub const KEYWORD: u8 = 1;
+    /// The same of `Spam`.
+    pub const SPAM: u8 = 3;
+    /// The same of `KeywordPreset`.
+    pub const KEYWORD_PRESET: u8 = 4;
     /// The same of `MentionSpam`.
     pub const MENTION_SPAM: u8 = 5;
 
@@ -50,6 +66,8 @@ impl AutoModTrigger {
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Keyword { .. } => Self::KEYWORD,
+            Self::Spam => Self::SPAM,
+            Self::KeywordPreset { .. } => Self::KEYWORD_PRESET,
             Self::MentionSpam { .. } => Self::MENTION_SPAM,
         }
     }

@@ -438,7 +438,11 @@ pub fn auto_mod_rule() -> Arc<AutoModRule> {
         id: id(80),
         name: "rule".to_owned(),
         creator_id: id(7),
-        trigger: AutoModTrigger::Keyword { keyword_filter: vec!["*a".to_owned()], allow_list: vec!["ba".to_owned()] },
+        trigger: AutoModTrigger::Keyword {
+            keyword_filter: vec!["*a".to_owned()],
+            regex_patterns: vec!["a{2}".to_owned()],
+            allow_list: vec!["ba".to_owned()],
+        },
         actions: vec![
             AutoModAction::BlockMessage { custom_message: text("no") },
             AutoModAction::SendAlert { channel_id: id(100) },

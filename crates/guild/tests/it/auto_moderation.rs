@@ -1,10 +1,13 @@
 //! Auto moderation: blocked messages, and the actions that follow.
 
 use crate::fixture::*;
-use guildhall_guild::{AutoModPatch, Command, Guild, GuildLimits, MessagePatch, NewThread, Refusal, Reply};
+use guildhall_guild::{
+    AutoModPatch, Command, Forward, Guild, GuildLimits, MessagePatch, NewMessage, NewPoll, NewThread, Refusal, Reply,
+};
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ResourcePayload};
 use guildhall_model::{
-    AutoModAction, AutoModExecution, AutoModTrigger, ChannelId, EventName, Id, Message, Permissions, UserId,
+    AutoModAction, AutoModExecution, AutoModTrigger, ChannelId, EventName, GuildId, Id, Message, Permissions,
+    PollAnswer, User, UserId,
 };
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ fn keywords(words: &[&str], actions: &[AutoModAction]) -> AutoModPatch {
     let keyword_filter = words.iter().map(|word| (*word).to_owned()).collect();
     AutoModPatch {
         name: Some("rule".to_owned()),
-        trigger: Some(AutoModTrigger::Keyword { keyword_filter, allow_list: Vec::new() }),
+        trigger: Some(AutoModTrigger::Keyword { keyword_filter, regex_patterns: Vec::new(), allow_list: Vec::new() }),
         actions: Some(actions.to_vec()),
         enabled: Some(true),
         ..AutoModPatch::default()
@@ -137,6 +140,80 @@ fn mentions_are_counted() {
     let many = text("<@100> <@101> <@&7>");
     assert_eq!(world.try_say(ANA, channel, many).unwrap_err(), Refusal::Blocked);
     assert_eq!(executions(&mut world)[0].matched_keyword, None);
+}
+
+/// A rule with this trigger that blocks.
+fn blocking(trigger: AutoModTrigger) -> AutoModPatch {
+    AutoModPatch { trigger: Some(trigger), ..keywords(&[], &[BLOCK]) }
+}
+
+#[test]
+fn patterns_and_lists_block() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    let pattern = |pattern: &str| AutoModTrigger::Keyword {
+        keyword_filter: Vec::new(),
+        regex_patterns: vec![pattern.to_owned()],
+        allow_list: Vec::new(),
+    };
+    create(&mut world, OWNER, blocking(pattern(r"fr[e3]{2}\s+nitro"))).expect("she may");
+    assert_eq!(
+        create(&mut world, OWNER, blocking(pattern("a("))).unwrap_err(),
+        Refusal::InvalidForm("trigger_metadata")
+    );
+    let presets = AutoModTrigger::KeywordPreset { presets: vec![1], allow_list: Vec::new() };
+    create(&mut world, OWNER, blocking(presets.clone())).expect("she may");
+    assert_eq!(create(&mut world, OWNER, blocking(presets)).unwrap_err(), Refusal::TooManyRules);
+    assert_eq!(world.try_say(ANA, channel, text("get fr33 nitro!")).unwrap_err(), Refusal::Blocked);
+    assert_eq!(world.try_say(ANA, channel, text("Bullshit")).unwrap_err(), Refusal::Blocked);
+    let taken = executions(&mut world);
+    let found: Vec<_> = taken.iter().map(|of| (of.trigger_kind, of.matched_content.as_deref())).collect();
+    assert_eq!(found, [(1, Some("fr33 nitro")), (4, Some("bullshit"))]);
+    world.say(ANA, channel, "free of it");
+}
+
+#[test]
+fn repetitions_are_spam() {
+    let (mut world, channel, _) = scene(blocking(AutoModTrigger::Spam));
+    let other = world.text_channel();
+    for channel in [channel, other, channel] {
+        world.try_say(ANA, channel, text("buy my fine hats")).expect("three are allowed");
+    }
+    assert_eq!(world.try_say(ANA, other, text("Buy my  FINE hats")).unwrap_err(), Refusal::Blocked);
+    assert_eq!(executions(&mut world)[0].trigger_kind, AutoModTrigger::SPAM);
+    world.try_say(BOB, channel, text("buy my fine hats")).expect("his first");
+    world.pass_ms(60_000);
+    world.try_say(ANA, channel, text("buy my fine hats")).expect("a minute is over");
+}
+
+#[test]
+fn forwarded_texts_and_polls_are_judged() {
+    let (mut world, channel, _) = scene(keywords(&["bad"], &[BLOCK]));
+    let poll = |question: &str, answer_text: &str| {
+        let answer = |text: &str| PollAnswer { id: 0, text: Some(text.to_owned()), emoji: None };
+        let poll = NewPoll {
+            question: question.to_owned(),
+            answers: vec![answer("yes"), answer(answer_text)],
+            duration_h: 1,
+            allow_multiselect: false,
+        };
+        NewMessage { poll: Some(Box::new(poll)), ..NewMessage::default() }
+    };
+    for (question, answer) in [("how bad?", "no"), ("how?", "so bad")] {
+        assert_eq!(world.try_say(ANA, channel, poll(question, answer)).unwrap_err(), Refusal::Blocked);
+    }
+    world.try_say(ANA, channel, poll("how?", "well")).expect("nothing matches");
+    let elsewhere = |text: &str| Message {
+        content: text.to_owned(),
+        ..Message::new(Id::new(9), ChannelId::new(6), GuildId::new(5), Arc::new(User::new(NOBODY, "somebody")))
+    };
+    let forward = |text: &str| {
+        let (guild_id, snapshot) = (Some(GuildId::new(5)), Some((&elsewhere(text)).into()));
+        let forward = Forward { channel_id: ChannelId::new(6), message_id: Id::new(9), guild_id, snapshot };
+        NewMessage { forward: Some(Box::new(forward)), ..NewMessage::default() }
+    };
+    assert_eq!(world.try_say(ANA, channel, forward("very bad")).unwrap_err(), Refusal::Blocked);
+    world.try_say(ANA, channel, forward("very good")).expect("nothing matches");
 }
 
 #[test]

@@ -291,7 +291,7 @@ impl Lab {
         self.owner(Command::Vote(CHANNEL, polled, vec![1]));
         self.owner(Command::EndPoll(CHANNEL, polled));
         let keyword_filter = (0..1_000).map(|n| format!("*word{n}*")).collect();
-        let trigger = AutoModTrigger::Keyword { keyword_filter, allow_list: Vec::new() };
+        let trigger = AutoModTrigger::Keyword { keyword_filter, regex_patterns: Vec::new(), allow_list: Vec::new() };
         let actions = vec![AutoModAction::BlockMessage { custom_message: None }];
         let new = AutoModPatch {
             name: Some("rule".to_owned()),

@@ -14,6 +14,8 @@ struct TriggerMetadataBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     regex_patterns: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    presets: Option<&'a [u8]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     allow_list: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mention_total_limit: Option<u8>,
@@ -24,12 +26,16 @@ struct TriggerMetadataBody<'a> {
 impl<'a> From<&'a AutoModTrigger> for TriggerMetadataBody<'a> {
     fn from(trigger: &'a AutoModTrigger) -> Self {
         match trigger {
-            AutoModTrigger::Keyword { keyword_filter, allow_list } => Self {
+            AutoModTrigger::Keyword { keyword_filter, regex_patterns, allow_list } => Self {
                 keyword_filter: Some(keyword_filter),
-                regex_patterns: Some(&[]),
+                regex_patterns: Some(regex_patterns),
                 allow_list: Some(allow_list),
                 ..Self::default()
             },
+            AutoModTrigger::Spam => Self::default(),
+            AutoModTrigger::KeywordPreset { presets, allow_list } => {
+                Self { presets: Some(presets), allow_list: Some(allow_list), ..Self::default() }
+            }
             AutoModTrigger::MentionSpam { mention_total_limit } => Self {
                 mention_total_limit: Some(*mention_total_limit),
                 mention_raid_protection_enabled: Some(false),

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
-    form::{self, FieldError, Form, Parsed},
+    form::{self, FieldError, FieldErrors, Form, Parsed},
     permit::ReadPermit,
     state::Api,
 };
@@ -14,19 +14,22 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{AutoModPatch, Refusal, request};
+use guildhall_guild::{AutoModPatch, Refusal, check_patterns, request};
 use guildhall_model::{
     AutoModAction, AutoModRule, AutoModTrigger, ChannelId, GuildId, Id, Permissions, from_gateway::AutoModRuleBody,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 100;
 const KEYWORDS_MAX: usize = 1_000;
 const KEYWORD_CHARS_MAX: usize = 60;
 const ALLOWED_MAX: usize = 100;
-/// Patterns that upstream takes.
+const PRESET_ALLOWED_MAX: usize = 1_000;
 const PATTERNS_MAX: usize = 10;
+const PATTERN_CHARS_MAX: usize = 260;
+/// Numbers in a request; there are three lists.
+const PRESETS_MAX: usize = 10;
 const MENTIONS_MAX: i64 = 50;
 const ACTIONS_MAX: usize = 5;
 const CUSTOM_MESSAGE_CHARS_MAX: usize = 150;
@@ -45,45 +48,82 @@ fn keyword(value: &Value) -> Parsed<String> {
 
 /// Types of triggers by their numbers.
 fn trigger_kind(value: &Value) -> Parsed<u8> {
+    use AutoModTrigger as T;
     match form::integer(value, 1, 6)? as u8 {
-        kind @ (AutoModTrigger::KEYWORD | AutoModTrigger::MENTION_SPAM) => Ok(kind),
-        _ => Err(unsupported("This server has rules of types 1 (keywords) and 5 (mentions).").into()),
+        kind @ (T::KEYWORD | T::SPAM | T::KEYWORD_PRESET | T::MENTION_SPAM) => Ok(kind),
+        _ => Err(unsupported(
+            "This server has rules of types 1 (keywords and patterns), 3 (spam), 4 (lists of words) and 5 (mentions).",
+        )
+        .into()),
     }
+}
+
+fn pattern(value: &Value) -> Parsed<String> {
+    form::text(value, 1, PATTERN_CHARS_MAX)
+}
+
+/// Patterns that a guild accepts.
+fn patterns(value: &Value) -> Parsed<Vec<String>> {
+    let patterns = form::list(value, 0, PATTERNS_MAX, pattern)?;
+    match check_patterns(&patterns) {
+        Ok(()) => Ok(patterns),
+        Err((at, why)) => {
+            Err(FieldErrors::at(&at.to_string(), FieldError::new("AUTO_MODERATION_INVALID_RUST_REGEX", why)))
+        }
+    }
+}
+
+fn preset(value: &Value) -> Parsed<u8> {
+    form::integer(value, 1, 3).map(|n| n as u8)
 }
 
 /// Metadata of a trigger of this type. Every field is judged, whatever the type; those of another type are refused.
 fn trigger(value: &Value, kind: Option<u8>) -> Parsed<AutoModTrigger> {
+    use AutoModTrigger as T;
     form::object(value, |form| {
+        let allowed_max = if kind == Some(T::KEYWORD_PRESET) { PRESET_ALLOWED_MAX } else { ALLOWED_MAX };
         let keyword_filter = form.optional("keyword_filter", |v| form::list(v, 0, KEYWORDS_MAX, keyword));
-        let allow_list = form.optional("allow_list", |v| form::list(v, 0, ALLOWED_MAX, keyword));
-        form.optional("regex_patterns", |v| match form::list(v, 0, PATTERNS_MAX, keyword)?[..] {
-            [] => Ok(()),
-            _ => Err(unsupported("This server has no patterns: use keywords with `*` at an end.").into()),
-        });
+        let allow_list = form.optional("allow_list", |v| form::list(v, 0, allowed_max, keyword));
+        let regex_patterns = form.optional("regex_patterns", patterns);
+        let presets = form.optional("presets", |v| form::list(v, 0, PRESETS_MAX, preset));
         let limit = form.optional("mention_total_limit", |v| form::integer(v, 1, MENTIONS_MAX));
-        form.unsupported("presets", "This server has no lists of words.");
         if form.optional("mention_raid_protection_enabled", form::boolean) == Some(true) {
             form.fault("mention_raid_protection_enabled", unsupported("This server does not detect raids."));
         }
-        let has_words = [&keyword_filter, &allow_list].into_iter().flatten().any(|words| !words.is_empty());
-        match kind? {
-            AutoModTrigger::MENTION_SPAM if has_words => {
-                form.fault_here(unsupported("A rule of this type has mention_total_limit."));
-                None
+        let has = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let (has_words, has_allowed) = (has(&keyword_filter) || has(&regex_patterns), has(&allow_list));
+        let has_presets = presets.as_ref().is_some_and(|presets| !presets.is_empty());
+        let kind = kind?;
+        let (fits, fields) = match kind {
+            T::SPAM => (!has_words && !has_allowed && !has_presets && limit.is_none(), "A rule of this type has none."),
+            T::KEYWORD_PRESET => (!has_words && limit.is_none(), "A rule of this type has presets and allow_list."),
+            T::MENTION_SPAM => {
+                (!has_words && !has_allowed && !has_presets, "A rule of this type has mention_total_limit.")
             }
-            AutoModTrigger::MENTION_SPAM => {
-                let mention_total_limit = limit.unwrap_or(MENTIONS_MAX) as u8;
-                Some(AutoModTrigger::MentionSpam { mention_total_limit })
-            }
-            _ if limit.is_some() => {
-                form.fault_here(unsupported("A rule of this type has keyword_filter and allow_list."));
-                None
-            }
-            _ => Some(AutoModTrigger::Keyword {
-                keyword_filter: keyword_filter.unwrap_or_default(),
-                allow_list: allow_list.unwrap_or_default(),
-            }),
+            _ => (
+                !has_presets && limit.is_none(),
+                "A rule of this type has keyword_filter, regex_patterns and allow_list.",
+            ),
+        };
+        if !fits {
+            form.fault_here(unsupported(fields));
+            return None;
         }
+        Some(match kind {
+            T::SPAM => T::Spam,
+            T::KEYWORD_PRESET => {
+                let mut presets = presets.unwrap_or_default();
+                presets.sort_unstable();
+                presets.dedup();
+                T::KeywordPreset { presets, allow_list: allow_list.unwrap_or_default() }
+            }
+            T::MENTION_SPAM => T::MentionSpam { mention_total_limit: limit.unwrap_or(MENTIONS_MAX) as u8 },
+            _ => T::Keyword {
+                keyword_filter: keyword_filter.unwrap_or_default(),
+                regex_patterns: regex_patterns.unwrap_or_default(),
+                allow_list: allow_list.unwrap_or_default(),
+            },
+        })
     })
 }
 
@@ -142,10 +182,8 @@ fn patch(form: &mut Form<'_>, kind: Option<u8>) -> AutoModPatch {
     });
     let metadata = form.optional("trigger_metadata", |v| trigger(v, kind));
     // A new rule may do without.
-    let empty = wished.filter(|_| is_new && form.has_no_faults()).map(|kind| match kind {
-        AutoModTrigger::MENTION_SPAM => AutoModTrigger::MentionSpam { mention_total_limit: MENTIONS_MAX as u8 },
-        _ => AutoModTrigger::Keyword { keyword_filter: Vec::new(), allow_list: Vec::new() },
-    });
+    let empty = wished.filter(|_| is_new && form.has_no_faults());
+    let empty = empty.and_then(|kind| trigger(&json!({}), Some(kind)).ok());
     AutoModPatch {
         name: form.optional("name", |v| form::name(v, 1, NAME_CHARS_MAX)),
         trigger: metadata.or(empty),

@@ -85,12 +85,15 @@ fn what_rules_cannot_do_is_refused_by_name() {
         assert_eq!((answer.status, answer.body["code"].as_u64()), (400, Some(50035)), "{field}: {answer:?}");
         assert!(!answer.body["errors"][field].is_null(), "{field}: {answer:?}");
     };
-    for kind in [3, 4, 6] {
+    for kind in [2, 6] {
         let new = json!({"name": "r", "event_type": 1, "trigger_type": kind, "actions": [{"type": 1}]});
         ana.refused("POST", &rules, new, 400, 50035);
     }
     refused(|new| new["event_type"] = json!(2), "event_type");
-    refused(|new| new["trigger_metadata"] = json!({"regex_patterns": ["a+"]}), "trigger_metadata");
+    refused(|new| new["trigger_metadata"] = json!({"regex_patterns": ["a+", "a("]}), "trigger_metadata");
+    refused(|new| new["trigger_metadata"] = json!({"regex_patterns": ["(?:a{50}){50}"]}), "trigger_metadata");
+    refused(|new| new["trigger_metadata"] = json!({"regex_patterns": ["a*"]}), "trigger_metadata");
+    refused(|new| new["trigger_metadata"] = json!({"presets": [1]}), "trigger_metadata");
     refused(|new| new["trigger_metadata"] = json!({"mention_total_limit": 3}), "trigger_metadata");
     refused(|new| new["trigger_metadata"] = json!({"keyword_filter": ["x".repeat(61)]}), "trigger_metadata");
     refused(|new| new["actions"] = json!([]), "actions");
@@ -98,6 +101,21 @@ fn what_rules_cannot_do_is_refused_by_name() {
     refused(|new| new["actions"] = json!([{"type": 2}]), "actions");
     refused(|new| new["actions"] = json!([{"type": 3, "metadata": {"duration_seconds": 2_419_201}}]), "actions");
     refused(|new| drop(new.as_object_mut().unwrap().remove("name")), "name");
+    let broken = json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}],
+        "trigger_metadata": {"regex_patterns": ["a+", "a("]}});
+    let answer = ana.request("POST", &rules, broken).body;
+    let fault = &answer["errors"]["trigger_metadata"]["regex_patterns"]["1"]["_errors"][0];
+    assert!(fault["message"].as_str().is_some_and(|message| message.contains("unclosed group")), "{answer}");
+    let other = |kind: u64, metadata: Value| json!({"name": "o", "event_type": 1, "trigger_type": kind, "actions": [{"type": 1}], "trigger_metadata": metadata});
+    assert_eq!(ana.done("POST", &rules, other(3, json!({})))["trigger_metadata"], json!({}));
+    let lists = json!({"presets": [3, 1], "allow_list": ["bitcoin"]});
+    let made = ana.done("POST", &rules, other(4, lists));
+    assert_eq!(made["trigger_metadata"], json!({"presets": [1, 3], "allow_list": ["bitcoin"]}));
+    ana.refused("POST", &rules, other(4, json!({"presets": [4]})), 400, 50035);
+    ana.refused("POST", &rules, other(3, json!({"allow_list": ["a"]})), 400, 50035);
+    let patterns = json!({"regex_patterns": ["(?i)free\\s+nitro"]});
+    let made = ana.done("POST", &rules, other(1, patterns));
+    assert_eq!(made["trigger_metadata"]["regex_patterns"], json!(["(?i)free\\s+nitro"]));
     let mentions = json!({"name": "m", "event_type": 1, "trigger_type": 5, "actions": [{"type": 1}]});
     assert_eq!(ana.done("POST", &rules, mentions)["trigger_metadata"]["mention_total_limit"], 50);
 }
