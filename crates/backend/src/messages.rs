@@ -9,7 +9,7 @@ use super::{
     V1,
     audit::Made,
     caller::{Caller, Messages},
-    dto::{MessageBody, MessageChangeBody, MessageIds, NewMessageBody, ReactionBody},
+    dto::{MessageBody, MessageChangeBody, MessageIds, NewMessageBody},
     error::V1Error,
     external,
     extract::{Body, Check, FieldErrors, Path, Query},
@@ -48,9 +48,8 @@ async fn find_message(v1: &V1, path: &Path) -> Result<(GuildId, MessageRecord), 
 }
 
 pub(super) fn body_of(v1: &V1, record: MessageRecord) -> MessageBody {
-    let reactions = record.reactions.iter().filter(|(emoji, _)| emoji.answer().is_none());
-    let reactions = reactions.map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64)).collect();
-    MessageBody::new(&v1.node.with_links(record.message), reactions)
+    let message = v1.node.with_links(record.message);
+    MessageBody::new(&message, record.reactions.iter().map(|(emoji, users)| (emoji, users.len() as u64)))
 }
 
 /// Parameters of a page of messages. `before`, `after` and `around` exclude each other; without them it is the newest.

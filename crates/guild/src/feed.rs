@@ -76,6 +76,10 @@ feed_kinds! {
     ChannelDelete = 16,
     /// A thread was deleted with its messages.
     ThreadDelete = 17,
+    /// An account voted for an answer of a poll.
+    MessagePollVoteAdd = 18,
+    /// A vote was withdrawn.
+    MessagePollVoteRemove = 19,
 }
 
 impl FeedKind {

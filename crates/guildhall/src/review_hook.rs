@@ -14,7 +14,7 @@ use aws_lc_rs::hmac;
 use bytes::Bytes;
 use guildhall_http_client::{Connect, PoolClient, PoolLimits, pool, trust};
 use guildhall_model::{ChannelId, GuildId, MessageId};
-use guildhall_node::{Author, Draft, Review, ReviewMessage};
+use guildhall_node::{Author, Draft, PollDraft, Review, ReviewMessage};
 use guildhall_settings::{HookConfig, HookFailure};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request, StatusCode, Uri, header};
@@ -48,6 +48,21 @@ struct Question<'a> {
     embeds: &'a [serde_json::Value],
     components: &'a [serde_json::Value],
     attachments: &'a [guildhall_model::NewAttachment],
+    /// Null: it has none.
+    poll: Option<PollQuestion<'a>>,
+}
+
+#[derive(Serialize)]
+struct PollQuestion<'a> {
+    question: &'a str,
+    /// Null: an emoji alone.
+    answers: Vec<Option<&'a str>>,
+}
+
+impl<'a> From<PollDraft<'a>> for PollQuestion<'a> {
+    fn from(PollDraft { question, answers }: PollDraft<'a>) -> Self {
+        Self { question, answers: answers.iter().map(|answer| answer.text.as_deref()).collect() }
+    }
 }
 
 #[derive(Serialize)]
@@ -146,6 +161,7 @@ impl ReviewHook {
             embeds: draft.embeds,
             components: draft.components,
             attachments: draft.attachments,
+            poll: draft.poll.map(Into::into),
         };
         let body = serde_json::to_vec(&question).unwrap_or_default();
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();

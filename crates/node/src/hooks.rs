@@ -16,7 +16,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use guildhall_guild::{Actor, CONTENT_CHARS_MAX, Command, MessagePatch, NewMessage, Refusal};
-use guildhall_model::{ChannelId, GuildId, MessageId, NewAttachment, UserId, WebhookId};
+use guildhall_model::{ChannelId, GuildId, MessageId, NewAttachment, PollAnswer, UserId, WebhookId};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
 use std::{
@@ -110,6 +110,17 @@ pub struct Draft<'a> {
     pub components: &'a [Value],
     /// Files that are added.
     pub attachments: &'a [NewAttachment],
+    /// Poll of a new message. A review cannot replace it.
+    pub poll: Option<PollDraft<'a>>,
+}
+
+/// Texts of a new poll.
+#[derive(Clone, Copy, Debug)]
+pub struct PollDraft<'a> {
+    /// Text of the question.
+    pub question: &'a str,
+    /// Answers to vote for.
+    pub answers: &'a [PollAnswer],
 }
 
 /// Result of a review.
@@ -213,10 +224,12 @@ impl Text<'_> {
                     embeds: snapshot.map_or(&[][..], |snapshot| &snapshot.embeds[..]),
                     components: snapshot.map_or(&[][..], |snapshot| &snapshot.components[..]),
                     attachments: &[],
+                    poll: None,
                 }
             }
-            Self::New(NewMessage { content, embeds, components, attachments, .. }) => {
-                Draft { guild_id, channel_id, author, edited, content, embeds, components, attachments }
+            Self::New(NewMessage { content, embeds, components, attachments, poll, .. }) => {
+                let poll = poll.as_ref().map(|poll| PollDraft { question: &poll.question, answers: &poll.answers });
+                Draft { guild_id, channel_id, author, edited, content, embeds, components, attachments, poll }
             }
             Self::Edit(MessagePatch { content, embeds, components, added, .. }) => Draft {
                 guild_id,
@@ -227,6 +240,7 @@ impl Text<'_> {
                 embeds: embeds.as_deref().unwrap_or_default(),
                 components: components.as_deref().unwrap_or_default(),
                 attachments: added,
+                poll: None,
             },
         }
     }

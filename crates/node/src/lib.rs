@@ -66,7 +66,8 @@ pub use directs::{DirectLimits, DirectsWho};
 pub use export::{GuildImports, GuildSink};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
 pub use hooks::{
-    AUTHENTICATE_MAX, Authenticate, Author, Draft, Hooks, Identity, REVIEW_MAX, Review, ReviewMessage, TokenCheck,
+    AUTHENTICATE_MAX, Authenticate, Author, Draft, Hooks, Identity, PollDraft, REVIEW_MAX, Review, ReviewMessage,
+    TokenCheck,
 };
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};

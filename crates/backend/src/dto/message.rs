@@ -7,8 +7,8 @@ use crate::{
     extract::{Check, FieldErrors},
     types::{AnyId, Snowflake, Time, nullable},
 };
-use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ReactionCount};
-use guildhall_model::{Attachment, ChannelId, Message, ReactionEmoji, timestamp_of};
+use guildhall_guild::{MessagePatch, MessageReply, NewMessage};
+use guildhall_model::{Attachment, ChannelId, Message, Poll, PollAnswer, ReactionEmoji, timestamp_of};
 use guildhall_rest::FieldFault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -328,8 +328,102 @@ pub(crate) struct ReactionBody {
 }
 
 impl ReactionBody {
-    pub fn new(emoji: &ReactionEmoji, count: u64) -> Self {
+    fn new(emoji: &ReactionEmoji, count: u64) -> Self {
         Self { emoji_id: emoji.id.map(Into::into), emoji_name: emoji.name.clone(), count }
+    }
+}
+
+/// An answer of a poll, with its votes.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PollAnswer)]
+pub(crate) struct AnswerBody {
+    /// Number from 1 on.
+    id: u8,
+    text: Option<String>,
+    /// Custom emoji in front of the text.
+    emoji_id: Option<Snowflake>,
+    /// Unicode emoji in front of the text, or the name of a custom one.
+    emoji_name: Option<String>,
+    votes: u64,
+}
+
+/// A poll in a message.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Poll)]
+pub(crate) struct PollBody {
+    question: String,
+    /// In the order in which clients show them.
+    answers: Vec<AnswerBody>,
+    /// Time from which it takes no votes.
+    expires_at: Time,
+    /// An account may vote for several answers.
+    allow_multiselect: bool,
+    /// It has ended: the votes are its result.
+    is_final: bool,
+}
+
+impl PollBody {
+    fn new(poll: &Poll, votes: &[(u8, u64)]) -> Self {
+        let count = |at: usize, id: u8| match &poll.results {
+            Some(results) => results.get(at).copied().unwrap_or(0),
+            None => votes.iter().find(|(of, _)| *of == id).map_or(0, |(_, count)| *count),
+        };
+        let answer = |(at, PollAnswer { id, text, emoji }): (usize, &PollAnswer)| AnswerBody {
+            id: *id,
+            text: text.clone(),
+            emoji_id: emoji.as_ref().and_then(|emoji| emoji.id).map(Into::into),
+            emoji_name: emoji.as_ref().map(|emoji| emoji.name.clone()),
+            votes: count(at, *id),
+        };
+        Self {
+            question: poll.question.clone(),
+            answers: poll.answers.iter().enumerate().map(answer).collect(),
+            expires_at: Time(poll.expires_at),
+            allow_multiselect: poll.allow_multiselect,
+            is_final: poll.results.is_some(),
+        }
+    }
+}
+
+/// The message that another one forwards, as it was then.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ForwardedMessage)]
+pub(crate) struct ForwardedBody {
+    /// The original.
+    message_id: Snowflake,
+    channel_id: Snowflake,
+    /// Null: of a direct message.
+    guild_id: Option<Snowflake>,
+    content: String,
+    /// Time of the original.
+    timestamp: Time,
+    edited_timestamp: Option<Time>,
+    /// In the form of the protocol.
+    #[schema(value_type = Vec<Object>)]
+    embeds: Vec<Value>,
+    /// In the form of the protocol.
+    #[schema(value_type = Vec<Object>)]
+    components: Vec<Value>,
+    attachments: Vec<FileBody>,
+    sticker_ids: Vec<Snowflake>,
+}
+
+impl ForwardedBody {
+    /// None: the message forwards nothing.
+    fn of(message: &Message) -> Option<Self> {
+        let (snapshot, reference) = (message.snapshots.first()?, message.message_reference?);
+        Some(Self {
+            message_id: reference.message_id.into(),
+            channel_id: reference.channel_id.into(),
+            guild_id: reference.guild_id.map(Into::into),
+            content: snapshot.content.clone(),
+            timestamp: Time(snapshot.timestamp),
+            edited_timestamp: snapshot.edited_timestamp.map(Time),
+            embeds: snapshot.embeds.clone(),
+            components: snapshot.components.clone(),
+            attachments: snapshot.attachments.iter().map(FileBody::from).collect(),
+            sticker_ids: snapshot.sticker_items.iter().map(|item| item.id.into()).collect(),
+        })
     }
 }
 
@@ -369,11 +463,23 @@ pub(crate) struct MessageBody {
     reactions: Vec<ReactionBody>,
     /// Message that it replies to.
     reply_to: Option<Snowflake>,
+    /// Poll of the message; null: none.
+    poll: Option<PollBody>,
+    /// The forwarded message; null: it forwards none.
+    forwarded: Option<ForwardedBody>,
 }
 
 impl MessageBody {
-    pub fn new(message: &Message, reactions: Vec<ReactionBody>) -> Self {
+    /// `counts`: of reactions and votes.
+    pub fn new<'a>(message: &Message, counts: impl Iterator<Item = (&'a ReactionEmoji, u64)>) -> Self {
         let author = &message.author;
+        let (mut reactions, mut votes) = (Vec::new(), Vec::new());
+        for (emoji, count) in counts {
+            match emoji.answer() {
+                Some(answer_id) => votes.push((answer_id, count)),
+                None => reactions.push(ReactionBody::new(emoji, count)),
+            }
+        }
         Self {
             id: message.id.into(),
             channel_id: message.channel_id.into(),
@@ -405,14 +511,14 @@ impl MessageBody {
                 .answers()
                 .filter(|(channel_id, _)| *channel_id == message.channel_id)
                 .map(|(_, message_id)| message_id.into()),
+            poll: message.poll.as_ref().map(|poll| PollBody::new(poll, &votes)),
+            forwarded: ForwardedBody::of(message),
         }
     }
 }
 
 impl From<&MessageReply> for MessageBody {
     fn from(reply: &MessageReply) -> Self {
-        let reaction = |ReactionCount { emoji, count, .. }: &ReactionCount| ReactionBody::new(emoji, *count);
-        let reactions = reply.reactions.iter().filter(|of| of.emoji.answer().is_none());
-        Self::new(&reply.message, reactions.map(reaction).collect())
+        Self::new(&reply.message, reply.reactions.iter().map(|of| (&of.emoji, of.count)))
     }
 }

@@ -15,7 +15,7 @@ mod user;
 pub(crate) use channel::{ChannelBody, ChannelPut};
 pub(crate) use guild::{GuildBody, GuildPut};
 pub(crate) use member::{ImportLine, ImportUser, MemberBody, MemberPut, check_not_everyone};
-pub(crate) use message::{HistoryLine, MessageBody, MessageChangeBody, MessageIds, NewMessageBody, ReactionBody};
+pub(crate) use message::{HistoryLine, MessageBody, MessageChangeBody, MessageIds, NewMessageBody};
 pub(crate) use patch::{ChannelChange, GuildChange, MemberChange, Patch, RoleChange, UserChange};
 pub(crate) use role::{RoleBody, RolePut, RoleWithId};
 pub(crate) use user::{UserBody, UserPut};

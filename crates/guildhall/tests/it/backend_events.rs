@@ -114,6 +114,51 @@ fn what_happens_is_in_the_feed_in_its_order() {
 }
 
 #[test]
+fn polls_and_forwards_are_shown_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (demo, mut backend, position) = started(&dir);
+    let token = backend.token(BOB);
+    let mut bob = crate::support::Http::new(demo.addr, &token);
+    let messages = format!("/api/v10/channels/{CHANNEL}/messages");
+    let mut done = |method: &str, path: &str, body: Value, status: u16| {
+        let answer = bob.request(method, path, Some(&body)).unwrap();
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        answer.body
+    };
+    let poll = json!({"poll": {"question": {"text": "how?"}, "duration": 1, "answers": [{"poll_media": {"text": "so"}},
+        {"poll_media": {"text": "or so", "emoji": {"name": "🔥"}}}]}});
+    let polled = done("POST", &messages, poll, 200)["id"].as_str().unwrap().to_owned();
+    let votes = format!("/api/v10/channels/{CHANNEL}/polls/{polled}/answers/@me");
+    done("PUT", &votes, json!({"answer_ids": [2]}), 204);
+    let read = backend.get(&format!("/channels/{CHANNEL}/messages/{polled}"));
+    let (poll, reactions) = (&read["poll"], &read["reactions"]);
+    assert_eq!((&poll["question"], &poll["is_final"], reactions), (&json!("how?"), &json!(false), &json!([])));
+    assert_eq!(poll["answers"][0], json!({"id": 1, "text": "so", "emoji_id": null, "emoji_name": null, "votes": 0}));
+    assert_eq!(poll["answers"][1], json!({"id": 2, "text": "or so", "emoji_id": null, "emoji_name": "🔥", "votes": 1}));
+    done("PUT", &votes, json!({"answer_ids": []}), 204);
+
+    let original = say(&mut backend, "hear");
+    let forward = json!({"message_reference": {"type": 1, "channel_id": CHANNEL, "message_id": original}});
+    let forwarded = done("POST", &messages, forward, 200)["id"].as_str().unwrap().to_owned();
+    let read = backend.get(&format!("/channels/{CHANNEL}/messages/{forwarded}"));
+    assert_eq!((&read["content"], &read["reply_to"], &read["poll"]), (&json!(""), &Value::Null, &Value::Null));
+    let of = &read["forwarded"];
+    assert_eq!((&of["message_id"], &of["guild_id"], &of["content"]), (&json!(original), &json!(GUILD), &json!("hear")));
+
+    let types = "&types=MESSAGE_POLL_VOTE_ADD,MESSAGE_POLL_VOTE_REMOVE";
+    let events = until(&mut backend, &position, types, |event| event["type"] == "MESSAGE_POLL_VOTE_REMOVE");
+    assert_eq!(events.len(), 2);
+    for event in &events {
+        let data = &event["data"];
+        assert_eq!(
+            (&data["answer_id"], &data["user_id"], &data["message_id"]),
+            (&json!(2), &json!(BOB), &json!(polled))
+        );
+        assert_eq!(event["channel_id"], CHANNEL);
+    }
+}
+
+#[test]
 fn e4_a_reader_misses_nothing_over_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let (node, mut backend, position) = started(&dir);

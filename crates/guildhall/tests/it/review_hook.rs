@@ -77,12 +77,18 @@ fn a_service_refuses_and_changes_messages() {
     assert_eq!(ana.await_payload(0, Some("MESSAGE_CREATE"))["d"]["content"], "the", "refused texts reached no client");
     assert_eq!(scene.say("quiet").status, 200);
 
+    let poll = json!({"poll": {"question": {"text": "how?"}, "answers": [{"poll_media": {"text": "so"}},
+        {"poll_media": {"emoji": {"name": "🔥"}}}]}});
+    let polled = scene.bob.request("POST", &format!("/api/v10/channels/{CHANNEL}/messages"), Some(&poll)).unwrap();
+    assert_eq!(polled.status, 200, "{polled:?}");
+
     let path = format!("/api/v10/channels/{CHANNEL}/messages/{}", message.body["id"].as_str().unwrap());
     let edited = scene.bob.request("PATCH", &path, Some(&json!({"content": "more spam"}))).unwrap();
     assert_eq!(edited.status, 400);
     sink.next();
     sink.next();
-    sink.next();
+    assert_eq!(sink.next().body["poll"], Value::Null);
+    assert_eq!(sink.next().body["poll"], json!({"question": "how?", "answers": ["so", null]}));
     assert_eq!(sink.next().body["message_id"], message.body["id"]);
 
     // A backend is the authority: its messages pass.

@@ -547,6 +547,24 @@ export interface FieldError {
   message: string;
 }
 
+/** The message that another one forwards, as it was then. */
+export interface ForwardedMessage {
+  attachments: MessageFile[];
+  channel_id: Snowflake;
+  /** In the form of the protocol. */
+  components: ({ [name: string]: unknown })[];
+  content: string;
+  edited_timestamp?: (Time | null);
+  /** In the form of the protocol. */
+  embeds: ({ [name: string]: unknown })[];
+  guild_id?: (Snowflake | null);
+  /** The original. */
+  message_id: Snowflake;
+  sticker_ids: Snowflake[];
+  /** Time of the original. */
+  timestamp: Time;
+}
+
 /** A page of a search. */
 export interface FoundMessages {
   /** Some messages that were sent or changed just now are not searched yet. */
@@ -1042,6 +1060,7 @@ export interface Message {
   /** In the form of the protocol. */
   embeds: ({ [name: string]: unknown })[];
   flags: number;
+  forwarded?: (ForwardedMessage | null);
   guild_id?: (Snowflake | null);
   id: Snowflake;
   mention_everyone: boolean;
@@ -1049,6 +1068,7 @@ export interface Message {
   /** Mentioned accounts. */
   mentions: Snowflake[];
   pinned: boolean;
+  poll?: (Poll | null);
   reactions: MessageReaction[];
   reply_to?: (Snowflake | null);
   sticker_ids: Snowflake[];
@@ -1883,6 +1903,30 @@ export interface OverwriteBody {
 
 /** A set of permission bits, as a decimal number. Bits that mean nothing are dropped. */
 export type Permissions = string;
+
+/** A poll in a message. */
+export interface Poll {
+  /** An account may vote for several answers. */
+  allow_multiselect: boolean;
+  /** In the order in which clients show them. */
+  answers: PollAnswer[];
+  /** Time from which it takes no votes. */
+  expires_at: Time;
+  /** It has ended: the votes are its result. */
+  is_final: boolean;
+  question: string;
+}
+
+/** An answer of a poll, with its votes. */
+export interface PollAnswer {
+  emoji_id?: (Snowflake | null);
+  /** Unicode emoji in front of the text, or the name of a custom one. */
+  emoji_name?: (string | null);
+  /** Number from 1 on. */
+  id: number;
+  text?: (string | null);
+  votes: number;
+}
 
 /** A position in the feed: a decimal number, which grows. */
 export type Position = string;
