@@ -119,6 +119,7 @@ impl Deletion {
         v1.node.remove_settings_proto(user_id).await?;
         v1.node.remove_read_states(user_id).await?;
         v1.node.remove_notification_settings(user_id).await?;
+        v1.node.remove_relationships(user_id).await?;
         external::release(v1, ExternalKind::User, user_id.get()).await?;
         Ok(())
     }

@@ -288,6 +288,7 @@ async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response
     v1.in_time(v1.node.remove_settings_proto(user_id)).await??;
     v1.in_time(v1.node.remove_read_states(user_id)).await??;
     v1.in_time(v1.node.remove_notification_settings(user_id)).await??;
+    v1.in_time(v1.node.remove_relationships(user_id)).await??;
     external::release(v1, ExternalKind::User, user_id.get()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -131,6 +131,9 @@ rules! {
     MessageAck                     All           Lasting   Audience;
     ChannelPinsAck                 All           Lasting   Audience;
     UserGuildSettingsUpdate        All           Lasting   Audience;
+    RelationshipAdd                All           Lasting   Reader;
+    RelationshipUpdate             All           Lasting   Reader;
+    RelationshipRemove             All           Lasting   Reader;
     InteractionCreate              All           Lasting   Reader;
     InteractionSuccess             All           Lasting   Reader;
     InteractionFailure             All           Lasting   Reader;

@@ -109,6 +109,7 @@ async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
         mentions: reading.mentions,
         unread_directs: reading.directs,
         read_version: reading.version,
+        relationships: node.relationships(user_id).await?,
         notifications: node.notification_settings(user_id).await?,
     })
 }

@@ -110,6 +110,9 @@ events! {
     MessageAck "MESSAGE_ACK" ;
     ChannelPinsAck "CHANNEL_PINS_ACK" ;
     UserGuildSettingsUpdate "USER_GUILD_SETTINGS_UPDATE" ;
+    RelationshipAdd "RELATIONSHIP_ADD" ;
+    RelationshipUpdate "RELATIONSHIP_UPDATE" ;
+    RelationshipRemove "RELATIONSHIP_REMOVE" ;
     InteractionCreate "INTERACTION_CREATE" ;
     InteractionSuccess "INTERACTION_SUCCESS" ;
     InteractionFailure "INTERACTION_FAILURE" ;

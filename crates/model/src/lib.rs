@@ -34,6 +34,7 @@ mod permissions;
 mod poll;
 mod presence;
 mod read_state;
+mod relationship;
 mod role;
 mod scheduled_event;
 mod snowflake;
@@ -72,6 +73,7 @@ pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_pe
 pub use poll::{OpenPoll, Poll, PollAnswer};
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
 pub use read_state::{MentionTarget, ReadState, UnreadMention};
+pub use relationship::{Relation, Relationship, RelationshipKind};
 pub use role::{Role, RoleColors, RoleIcon};
 pub use scheduled_event::ScheduledEvent;
 pub use snowflake::{EPOCH_MS, SnowflakeGenerator, shard_of, smallest_id_at, timestamp_of};

@@ -174,18 +174,36 @@ impl Node {
         }
     }
 
-    /// Whether an account may make a direct message with another, or bring it into a group.
+    /// Refuses messages between two accounts of which one has blocked the other.
+    ///
+    /// # Errors
+    /// `CannotMessage` if so; `Unavailable` when the store cannot be read.
+    pub async fn need_no_block(&self, pair: [UserId; 2]) -> Result<(), Refusal> {
+        match self.is_blocked(pair).await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Refusal::CannotMessage),
+            Err(_) => Err(Refusal::Unavailable),
+        }
+    }
+
+    /// Whether an account may make a direct message with another, or bring it into a group: they are friends or have a
+    /// common guild (`directs.who` changes that), and neither has blocked the other.
     ///
     /// # Errors
     /// `CannotMessage` if it may not; `Unavailable` when the store cannot be read.
     pub async fn need_consent(&self, user_id: UserId, other_id: UserId) -> Result<(), Refusal> {
-        let is_given = match self.inner.direct_limits.who {
-            DirectsWho::Anyone => true,
-            DirectsWho::Backend => false,
-            DirectsWho::CommonGuild => {
-                self.inner.store.have_common_guild([user_id, other_id]).await.map_err(|_| Refusal::Unavailable)?
-            }
+        self.need_no_block([user_id, other_id]).await?;
+        let consents = async {
+            Ok::<_, StoreError>(match self.inner.direct_limits.who {
+                DirectsWho::Anyone => true,
+                DirectsWho::Backend => false,
+                DirectsWho::CommonGuild => {
+                    self.are_friends(user_id, other_id).await?
+                        || self.inner.store.have_common_guild([user_id, other_id]).await?
+                }
+            })
         };
+        let is_given = consents.await.map_err(|_| Refusal::Unavailable)?;
         if is_given { Ok(()) } else { Err(Refusal::CannotMessage) }
     }
 

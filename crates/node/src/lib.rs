@@ -36,6 +36,7 @@ mod pipeline;
 mod pool;
 mod read_states;
 mod refusals;
+mod relationships;
 mod relay_sink;
 mod request_trace;
 mod reservations;
@@ -76,6 +77,7 @@ pub use marks::MARK_BYTES;
 pub use notification_settings::{NotificationChange, NotificationsChanged, OVERRIDES_MAX, OverrideChange};
 pub use read_states::{Ack, READ_STATES_MAX, Reading};
 pub use refusals::{KeyFault, TokenFault};
+pub use relationships::{RELATIONSHIPS_MAX, RelationshipAct, RelationshipRefusal};
 pub use relay_sink::{Clock, RelaySink, Unhandled};
 pub use request_trace::{carry_trace, log_span, traced};
 pub use reservations::{Reservation, external_id_name};
@@ -181,6 +183,8 @@ struct Inner {
     read_states: ReadStates,
     /// Held while the settings of an account change.
     settings_lock: tokio::sync::Mutex<()>,
+    /// Held while a relationship changes.
+    relationship_lock: tokio::sync::Mutex<()>,
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
@@ -343,6 +347,7 @@ impl Node {
             user_locks: UserLocks::default(),
             read_states: ReadStates::default(),
             settings_lock: tokio::sync::Mutex::default(),
+            relationship_lock: tokio::sync::Mutex::default(),
             links: limits.guild.links.clone(),
             guild_limits: limits.guild,
             export,
@@ -358,6 +363,7 @@ impl Node {
             revocations::follow(membership, &inner);
         }
         read_states::follow(&inner);
+        relationships::follow(&inner);
         search::follow(&inner);
         Self { inner }
     }

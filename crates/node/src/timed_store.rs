@@ -16,8 +16,8 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, SearchIndex, SearchPage,
-    SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, RecordSwap, SearchIndex,
+    SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use tokio::runtime::Handle;
@@ -105,6 +105,7 @@ timed! {
     user_versions(user_ids: &[UserId]) -> Vec<(Arc<User>, UserVersion)>;
     change_users(changes: &[UserChange]) -> u64, adds changes.iter().any(|change| !change.user.is_deleted());
     users(after: UserId, limit: u32) -> Vec<Arc<User>>;
+    users_named(username: &str, limit: u32) -> Vec<Arc<User>>;
     guilds_of_user(user_id: UserId, limit: u32) -> Vec<GuildId>;
     directs_of_user(user_id: UserId, limit: u32) -> Vec<Direct>;
     have_common_guild(users: [UserId; 2]) -> bool;
@@ -144,6 +145,8 @@ timed! {
     delete_record(kind: &'static str, id: &[u8]) -> bool;
     swap_record(kind: &'static str, id: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> bool,
         adds after.is_some() && adds_record(kind);
+    swap_records(swaps: &[RecordSwap]) -> bool,
+        adds swaps.iter().any(|swap| swap.after.is_some() && adds_record(swap.kind));
     setting(name: &str) -> Option<Vec<u8>>;
     setting_or_insert(name: &str, value: &[u8]) -> Vec<u8>, adds true;
     largest_id() -> u64;
@@ -164,6 +167,12 @@ mod tests {
         let token = TokenRecord { user_id, created_at: guildhall_stdx::Timestamp(1) };
         let user = Arc::new(User::new(user_id, "ana"));
         let gone = Arc::new(User::deleted(user_id, false));
+        let swap = |kind, after: Option<&str>| RecordSwap {
+            kind,
+            id: b"1".to_vec(),
+            before: None,
+            after: after.map(|text| text.as_bytes().to_vec()),
+        };
         store.commit(vec![Write::PutUser(user.clone())]).await.unwrap();
         gate.hold(true);
 
@@ -178,6 +187,7 @@ mod tests {
             ("commands", store.put_record("commands", b"1", b"{}").await.err()),
             ("subject", store.put_record("sign_on_subject", b"1", b"1").await.err()),
             ("any record", store.put_record("of tomorrow", b"1", b"1").await.err()),
+            ("relationship", store.swap_records(&[swap("relationship", Some("{}"))]).await.err()),
             ("setting", store.setting_or_insert("name", b"value").await.err()),
         ];
         for (what, error) in refused {
@@ -192,6 +202,8 @@ mod tests {
         store.put_record(crate::revocations::LOG, b"1", b"1").await.unwrap();
         store.put_record("job", b"1", b"1").await.unwrap();
         store.delete_record("admin_key", b"1").await.unwrap();
+        let removal = [swap("relationship", None), swap(crate::relationships::NEWS, Some("{}"))];
+        store.swap_records(&removal).await.unwrap();
 
         gate.hold(false);
         store.put_token(hash, token).await.unwrap();

@@ -12,7 +12,7 @@
 //!             they are of commands that were accepted before. (tests `s21_3_*`)
 //! Limits      one probe at a time, every `PROBE`.
 
-use crate::{deletions, revocations, tokens};
+use crate::{deletions, relationships, revocations, tokens};
 use guildhall_guild::{Command, Write};
 use guildhall_store::{Store, StoreError};
 use std::{
@@ -28,9 +28,18 @@ const PROBE: Duration = Duration::from_millis(500);
 /// Kind and id of the record that a probe writes.
 const PROBE_RECORD: (&str, &[u8]) = ("probe", b"disk");
 /// Kinds of the records that deletions and revocations write: of tokens, of the jobs that delete accounts, and of the
-/// backend API's audit log.
-const DELETING_RECORDS: [&str; 7] =
-    [PROBE_RECORD.0, tokens::REVOKED, tokens::FLOOR, revocations::LOG, deletions::DELETION, "job", "v1_audit"];
+/// backend API's audit log; and what goes with the removal of a relationship.
+const DELETING_RECORDS: [&str; 9] = [
+    PROBE_RECORD.0,
+    tokens::REVOKED,
+    tokens::FLOOR,
+    revocations::LOG,
+    deletions::DELETION,
+    relationships::COUNTS,
+    relationships::NEWS,
+    "job",
+    "v1_audit",
+];
 
 /// Why the node refuses writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

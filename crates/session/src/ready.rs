@@ -13,7 +13,7 @@ use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_guild_protocol::{FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence};
 use guildhall_model::{
     AccountKind, Capabilities, ChannelId, Direct, EventName, GuildId, Intents, NotificationSettings, ReadState,
-    UnreadMention, User, UserId,
+    Relationship, UnreadMention, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, GuildText, MemberBody,
         PresenceBody, ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
@@ -87,6 +87,8 @@ impl Lazy for BotReady {
 pub struct OwnData {
     /// Direct messages that the account has not closed.
     pub directs: Vec<Direct>,
+    /// Its friends, requests and blocks.
+    pub relationships: Vec<Relationship>,
     /// Base64 of the settings that its clients store; empty if there are none.
     pub settings_proto: Box<str>,
     /// How far it has read its channels.
@@ -200,6 +202,7 @@ impl ReadyState {
             },
             guilds: views.chain(missing).collect(),
             directs: &self.own.directs,
+            relationships: &self.own.relationships,
             settings_proto: &self.own.settings_proto,
             read_states: read_states(&self.own, &self.views, self.now),
             read_version: self.own.read_version,

@@ -184,6 +184,9 @@ const EVENTS: &[(&str, &str)] = &[
     ("MESSAGE_ACK", "{MessageAckBody}"),
     ("CHANNEL_PINS_ACK", "{ChannelPinsAckBody}"),
     ("USER_GUILD_SETTINGS_UPDATE", "{NotificationSettingsBody}"),
+    ("RELATIONSHIP_ADD", "{RelationshipBody}"),
+    ("RELATIONSHIP_UPDATE", "{RelationshipChangeBody}"),
+    ("RELATIONSHIP_REMOVE", "{RelationshipChangeBody}"),
 ];
 
 /// Bodies of REST only that clients want types for.

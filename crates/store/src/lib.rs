@@ -65,6 +65,20 @@ pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 /// How many accounts `Store::user_versions` and `Store::change_users` take at once.
 pub const USERS_CHANGED_MAX: usize = 1_000;
 
+/// How many records `Store::swap_records` changes at once.
+pub const RECORD_SWAPS_MAX: usize = 16;
+
+/// A record to change if it is what the caller read. `before` and `after` are not both none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSwap {
+    pub kind: &'static str,
+    pub id: Vec<u8>,
+    /// None: there is no record.
+    pub before: Option<Vec<u8>>,
+    /// None: it is removed.
+    pub after: Option<Vec<u8>>,
+}
+
 /// A record: its id, and its contents.
 pub type IdAndData = (Vec<u8>, Vec<u8>);
 
@@ -167,6 +181,8 @@ pub trait Store: Send + Sync + 'static {
     async fn change_users(&self, changes: &[UserChange]) -> Result<u64, StoreError>;
     /// Accounts, ascending by id, above `after`, at most `limit`.
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError>;
+    /// Accounts with exactly this username, at most `limit`; bots too.
+    async fn users_named(&self, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// The direct messages and groups that an account is in and has not closed, at most `limit`: direct messages before
@@ -306,6 +322,10 @@ pub trait Store: Send + Sync + 'static {
         before: Option<&[u8]>,
         after: Option<&[u8]>,
     ) -> Result<bool, StoreError>;
+
+    /// `swap_record` of several records in one transaction, at most `RECORD_SWAPS_MAX`. False if one of them is another
+    /// one: all stay. A swap of no record by no record is passed over. The records are distinct.
+    async fn swap_records(&self, swaps: &[RecordSwap]) -> Result<bool, StoreError>;
 
     /// A small named value of the node itself (generated secrets, schema marks).
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;

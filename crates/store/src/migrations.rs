@@ -36,6 +36,7 @@ pub(crate) static SQLITE: LazyLock<Migrator> = migrations!(
     "0051_events",
     "0052_read_states",
     "0053_search",
+    "0054_usernames",
 );
 
 pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
@@ -46,6 +47,7 @@ pub(crate) static POSTGRES: LazyLock<Migrator> = migrations!(
     "0051_events",
     "0052_read_states",
     "0053_search",
+    "0054_usernames",
 );
 
 fn migration(file: &'static str, sql: &'static str) -> Migration {

@@ -56,6 +56,7 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
         sessions: SessionsBody { sessions: Vec::new() },
         guilds: guilds.collect(),
         directs: &[],
+        relationships: &[],
         settings_proto: "",
         read_states: Vec::new(),
         read_version: 0,

@@ -150,6 +150,28 @@ fn an_acknowledgement_at_one_node_is_known_at_the_other() {
 }
 
 #[test]
+fn requests_at_two_nodes_become_a_friendship() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let tokens = [first.backend().token(ANA), first.backend().token(BOB)];
+    let [mut ana, mut bob] = [Http::new(first.addr, &tokens[0]), Http::new(second.addr, &tokens[1])];
+    let mut there = second.session(ANA);
+    let path = |id| format!("/api/v10/users/@me/relationships/{id}");
+    for _ in 0..4 {
+        let (one, other) = (call(&mut ana, "PUT", path(BOB), json!({})), call(&mut bob, "PUT", path(ANA), json!({})));
+        let answers = at_once(one, other);
+        assert_eq!(answers.each_ref().map(|answer| answer.status), [204, 204], "{answers:?}");
+        there.expect("the friend", |payload| payload["t"] == "RELATIONSHIP_ADD" && payload["d"]["type"] == 1);
+        for (http, other) in [(&mut ana, BOB), (&mut bob, ANA)] {
+            let list = http.request("GET", "/api/v10/users/@me/relationships", None).expect("it answers").body;
+            assert_eq!((&list[0]["id"], &list[0]["type"]), (&json!(other.to_string()), &json!(1)), "{list}");
+        }
+        assert_eq!(bob.request("DELETE", &path(ANA), None).expect("it answers").status, 204);
+        there.expect("the end", |payload| payload["t"] == "RELATIONSHIP_REMOVE");
+    }
+}
+
+#[test]
 fn no_deletion_is_undone() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);

@@ -70,7 +70,7 @@ fn a_node_keeps_everything_in_postgresql() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused).contains("is in use by another process"), "{}", text(&refused));
     let examined = command(&url, &data, &["doctor"]);
-    assert!(text(&examined).contains("schema version 53"), "{}", text(&examined));
+    assert!(text(&examined).contains("schema version 54"), "{}", text(&examined));
 
     demo.kill();
     let demo = start(&data, &url);

@@ -15,6 +15,7 @@ mod permissions;
 mod pins;
 mod polls;
 mod reading;
+mod relationships;
 mod routes;
 mod threads;
 mod uploads;

@@ -19,6 +19,7 @@ mod passive;
 mod presence;
 mod read_state;
 mod ready;
+mod relationship;
 mod replies;
 mod role;
 mod scheduled_event;
@@ -48,6 +49,7 @@ pub use passive::{ChannelUnread, ChannelUnreadUpdateBody, PassiveUpdateV1Body, P
 pub use presence::PresenceBody;
 pub use read_state::{ChannelPinsAckBody, MessageAckBody, NotificationSettingsBody, ReadStateBody};
 pub use ready::{ApplicationRef, BotReadyBody};
+pub use relationship::{RelationshipBody, RelationshipChangeBody};
 pub use replies::{
     ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,
     SoundboardSoundsBody,

@@ -51,7 +51,6 @@ pub struct BotReadyBody<'a> {
 /// Fields of a user account's READY with constant values.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReadyConstants {
-    relationships: Nothing,
     connected_accounts: Nothing,
     guild_join_requests: Nothing,
     experiments: Nothing,
@@ -74,7 +73,6 @@ pub(super) struct ReadyConstants {
 impl Default for ReadyConstants {
     fn default() -> Self {
         Self {
-            relationships: [],
             connected_accounts: [],
             guild_join_requests: [],
             experiments: [],

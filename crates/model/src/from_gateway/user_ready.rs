@@ -9,14 +9,15 @@
 
 use super::{
     DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, NotificationSettingsBody, ReadStateBody,
-    SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states, member::MergedMemberBody,
-    presence::MergedPresenceBody, ready::ReadyConstants,
+    RelationshipBody, SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states,
+    member::MergedMemberBody, presence::MergedPresenceBody, ready::ReadyConstants,
 };
 use crate::{
     capabilities::Capabilities,
     direct::Direct,
     id::{GuildId, UserId},
     member::Member,
+    relationship::Relationship,
     user::User,
 };
 use serde::{Serialize, Serializer};
@@ -67,6 +68,8 @@ pub struct UserReady<'a, G> {
     pub guilds: Vec<ReadyGuild<'a, G>>,
     /// Direct messages that the account has not closed.
     pub directs: &'a [Direct],
+    /// Its friends, requests and blocks.
+    pub relationships: &'a [Relationship],
     /// Base64 of the settings that the account's clients store; empty if there are none.
     pub settings_proto: &'a str,
     /// Read states of channels, with the number of mentions after each.
@@ -94,12 +97,19 @@ impl<'a, G> UserReady<'a, G> {
         self.directs.iter().map(|direct| body(direct, self.user.id)).collect()
     }
 
+    fn relationships(&self, deduplicated: bool) -> Vec<RelationshipBody<'a>> {
+        let body = if deduplicated { RelationshipBody::deduplicated } else { RelationshipBody::new };
+        self.relationships.iter().map(body).collect()
+    }
+
     /// Every user referenced by either part, once.
     fn users(&self) -> BTreeMap<UserId, &'a User> {
         let people = self.guilds.iter().filter_map(ReadyGuild::people);
         let members = people.flat_map(GuildPeople::members).map(|member| &*member.user);
         let written_to = self.directs.iter().flat_map(|direct| direct.recipients.iter()).map(|user| &**user);
-        std::iter::once(self.user).chain(members).chain(written_to).map(|user| (user.id, user)).collect()
+        let related = self.relationships.iter().map(|of| &*of.user);
+        let all = std::iter::once(self.user).chain(members).chain(written_to).chain(related);
+        all.map(|user| (user.id, user)).collect()
     }
 }
 
@@ -117,6 +127,7 @@ impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
             merged_presences: (deduplicated && !prioritized).then(|| MergedPresences::new(&self.guilds)),
             users: deduplicated.then(|| self.users().into_values().map(Into::into).collect()),
             private_channels: self.private_channels(deduplicated),
+            relationships: self.relationships(deduplicated),
             presences: (!deduplicated).then_some([]),
             session_id: self.session_id,
             resume_gateway_url: self.resume_gateway_url,
@@ -153,6 +164,7 @@ struct Ready<'r, 'a, G> {
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<UserBody<'a>>>,
     private_channels: Vec<DirectBody<'a>>,
+    relationships: Vec<RelationshipBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     presences: Option<Nothing>,
     session_id: &'a str,

@@ -5,11 +5,13 @@ use crate::support::{
     resources_json, standing_json, user_json, with, without,
 };
 use guildhall_model::{
-    Capabilities, GuildId, NotificationSettings, Platform, ReadState, Status,
+    Capabilities, GuildId, Id, NotificationSettings, Platform, ReadState, Relation, Relationship, RelationshipKind,
+    Status, User,
     from_gateway::{ClientInfo, GuildSnapshot, ReadStateBody, ReadyGuild, SessionBody, SessionsBody, UserReady},
 };
+use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
-use std::{cell::Cell, collections::BTreeSet};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 const DARK: GuildId = GuildId::new(1_100_000_000_000_000_002);
 const DEDUPE: u64 = Capabilities::DEDUPE_USER_OBJECTS.0;
@@ -36,6 +38,7 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
             ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot },
         ],
         directs: &[],
+        relationships: &[],
         settings_proto: "CgIYAQ==",
         read_states: vec![ReadStateBody::new(&read_state(), 2)],
         read_version: 77,
@@ -147,6 +150,22 @@ fn in_two_parts() {
             "merged_presences": {"friends": [], "guilds": [[], [with(online_json(), json!({"user_id": BO}))]]},
             "lazy_private_channels": [], "disclose": [], "game_invites": []}),
     );
+}
+
+#[test]
+fn relationships_name_accounts_as_the_client_wants() {
+    let world = World::new();
+    let relation = Relation { kind: RelationshipKind::Incoming, nickname: None, since: Timestamp(0) };
+    let relationships = [Relationship { user: Arc::new(User::new(Id::new(77), "zoe")), relation }];
+    let with_friend = |bits| UserReady { relationships: &relationships, ..ready(&world, bits, || world.snapshot()) };
+    let plain = json_of(&with_friend(0));
+    assert_eq!(plain["relationships"][0]["user"]["username"], "zoe");
+    assert_eq!((&plain["relationships"][0]["type"], plain.get("users")), (&json!(3), None));
+    let deduplicated = json_of(&with_friend(DEDUPE));
+    assert_eq!(deduplicated["relationships"][0]["user_id"], "77");
+    assert_eq!(deduplicated["relationships"][0].get("user"), None);
+    let users = deduplicated["users"].as_array().unwrap();
+    assert_eq!(users.iter().filter(|user| user["id"] == "77").count(), 1);
 }
 
 #[test]

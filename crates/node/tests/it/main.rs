@@ -15,6 +15,7 @@ mod lag;
 mod lazy;
 mod messages;
 mod read_states;
+mod relationships;
 mod retention;
 mod shutdown;
 mod sign_on;

@@ -94,6 +94,8 @@ buckets! {
     Invocation: 20 per 5000 ms,
     /// Registering commands.
     Commands: 20 per 5000 ms,
+    /// Changing relationships: a friend request shows whether a name exists, and reaches another account.
+    Relationships: 20 per 60000 ms,
     /// Whatever else changes something.
     Write: 10 per 5000 ms,
 }

@@ -1,6 +1,6 @@
 //! Channels, their overwrites, and typing. Spec  docs/protocol/reference.md §10.3, §10.4.
 
-use super::{Call, channel_form};
+use super::{Call, channel_form, relationships::need_no_block};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -148,5 +148,6 @@ pub(super) async fn delete_overwrite(Call { api, caller, params }: Call) -> Resu
 
 pub(super) async fn start_typing(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
+    need_no_block(&api, &caller, channel_id).await?;
     api.done_in_channel(&caller, channel_id, request::StartTyping(channel_id)).await
 }

@@ -3,7 +3,7 @@
 //! Limits      pages of 100; the messages that replies on a page answer are looked up one by one, at most 100.
 //!             Spec  docs/protocol/reference.md §10.3.
 
-use super::{Call, message_form, render};
+use super::{Call, message_form, relationships::need_no_block, render};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -108,6 +108,7 @@ pub(super) async fn answered_by(
 pub(super) async fn create(Call { api, caller, params }: Call, request: MessageRequest) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    need_no_block(&api, &caller, channel_id).await?;
     let body = request.read(&api, permit, channel_id, api.may_attach(&caller, channel_id, None)).await?;
     let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
@@ -152,6 +153,7 @@ pub(super) async fn edit(Call { api, caller, params }: Call, request: MessageReq
     let channel_id = params.id("channel_id")?;
     let message_id = params.id("message_id")?;
     let permit = ReadPermit::message(&api, &caller, channel_id, message_id).await?;
+    need_no_block(&api, &caller, channel_id).await?;
     let body = request.read(&api, permit, channel_id, api.may_attach(&caller, channel_id, Some(message_id))).await?;
     let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
     let kept = body.uploads.keep(&api.media, channel_id, &files).await?;

@@ -30,6 +30,7 @@ mod pins;
 mod polls;
 mod reactions;
 mod read_states;
+mod relationships;
 mod render;
 mod roles;
 mod scheduled_events;

@@ -1,6 +1,6 @@
 //! Reactions. Spec  docs/protocol/reference.md §10.3.
 
-use super::{Call, PathParams, messages};
+use super::{Call, PathParams, messages, relationships::need_no_block_for_reaction};
 use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};
 use axum::{
     Json,
@@ -42,6 +42,7 @@ async fn done(api: &Api, caller: &Caller, channel_id: ChannelId, command: Comman
 pub(super) async fn add(Call { api, caller, params }: Call) -> Result<StatusCode, ApiError> {
     let (channel_id, message_id) = message_of(&params)?;
     let command = Command::AddReaction(channel_id, message_id, emoji_of(&params)?);
+    need_no_block_for_reaction(&api, &caller, channel_id).await?;
     done(&api, &caller, channel_id, command).await
 }
 

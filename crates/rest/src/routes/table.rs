@@ -11,8 +11,8 @@ use super::{
     erased::{Erased, erased},
     foreign_webhooks, guilds,
     interactions::{callback, endpoint, index, invoke, permissions},
-    invites, members, messages, pins, polls, reactions, read_states, roles, scheduled_events, search, settings_proto,
-    small, stages, stickers, threads, voice_states, webhooks,
+    invites, members, messages, pins, polls, reactions, read_states, relationships, roles, scheduled_events, search,
+    settings_proto, small, stages, stickers, threads, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
 use axum::{
@@ -226,6 +226,11 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/users/@me/channels"                                                         directs::list                    Read;
     POST   "/users/@me/channels"                                                         directs::open                    Write          Caller;
     GET    "/users/@me/guilds"                                                           guilds::list_own                 GuildList;
+    GET    "/users/@me/relationships"                                                    relationships::list              Read;
+    POST   "/users/@me/relationships"                                                    relationships::befriend_named    Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
+    PUT    "/users/@me/relationships/{user_id}"                                          relationships::put               Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
+    PATCH  "/users/@me/relationships/{user_id}"                                          relationships::update            Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
+    DELETE "/users/@me/relationships/{user_id}"                                          relationships::remove            Relationships [exempt "guilds do not matter: it/surface/relationships.rs"];
     POST   "/read-states/ack-bulk"                                                       read_states::acknowledge_many    Write          Caller;
     PATCH  "/users/@me/guilds/settings"                                                  read_states::update_all_notifications Write     Caller;
     PATCH  "/users/@me/guilds/{guild_id}/settings"                                       read_states::update_notifications Write         Caller;

@@ -11,8 +11,8 @@ mod state;
 use crate::{
     ContentOf, DIRECTS_ASKED_MAX, DirectSpan, EVENTS_SCANNED_MAX, EventBounds, EventFilter, Expired, ExternalId,
     ExternalKind, GuildEpoch, IdAndData, MessageAge, MessageSearch, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames,
-    PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex, SearchPage, Store, StoreError, StoredEvent,
-    TokenHash, TokenRecord, UserChange, UserVersion, events::prune_to,
+    PictureOwner, Place, READ_CHANGES_MAX, RECORD_SWAPS_MAX, ReadStateChange, RecordSwap, SearchIndex, SearchPage,
+    Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion, events::prune_to,
 };
 use async_trait::async_trait;
 use guildhall_guild::{FeedEvent, GuildRecord, MessageRecord, Write};
@@ -166,6 +166,12 @@ impl Store for MemoryStore {
 
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
         Ok(self.lock().state.users(after).take(limit as usize).collect())
+    }
+
+    async fn users_named(&self, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        let everything = self.lock();
+        let named = everything.state.users(UserId::new(0)).filter(|user| user.username == username);
+        Ok(named.take(limit as usize).collect())
     }
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
@@ -389,6 +395,23 @@ impl Store for MemoryStore {
             Some(after) => all.records.insert(key, after.to_vec()),
             None => all.records.remove(&key),
         };
+        Ok(true)
+    }
+
+    async fn swap_records(&self, swaps: &[RecordSwap]) -> Result<bool, StoreError> {
+        let mut all = self.lock();
+        let swaps = || swaps.iter().take(RECORD_SWAPS_MAX);
+        let is_as_expected =
+            |RecordSwap { kind, id, before, .. }: &RecordSwap| all.records.get(&(*kind, id.clone())) == before.as_ref();
+        if !swaps().all(is_as_expected) {
+            return Ok(false);
+        }
+        for RecordSwap { kind, id, after, .. } in swaps() {
+            match after {
+                Some(after) => all.records.insert((kind, id.clone()), after.clone()),
+                None => all.records.remove(&(*kind, id.clone())),
+            };
+        }
         Ok(true)
     }
 

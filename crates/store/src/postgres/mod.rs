@@ -17,6 +17,7 @@ mod inspect;
 mod options;
 mod purge;
 mod read;
+mod records;
 mod search;
 mod users;
 mod writer;
@@ -28,9 +29,9 @@ pub use options::{PostgresOptions, Sharing};
 
 use crate::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex,
-    SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange,
-    UserVersion, WriterCounts,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, RecordSwap,
+    SearchIndex, SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX,
+    UserChange, UserVersion, WriterCounts,
     accounts::Accounts,
     events::prune_to,
     migrations, sql,
@@ -373,6 +374,10 @@ impl Store for PostgresStore {
         sql::users(&self.read_pool, after, limit).await
     }
 
+    async fn users_named(&self, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        read::users_named(&self.read_pool, username, limit).await
+    }
+
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         sql::guilds_of_user(&self.read_pool, user_id, limit).await
     }
@@ -584,22 +589,14 @@ impl Store for PostgresStore {
         before: Option<&[u8]>,
         after: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        let query = match (before, after) {
-            (None, None) => return Ok(self.record(kind, id).await?.is_none()),
-            (None, Some(after)) => {
-                let sql = "INSERT INTO records (kind, id, data) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-                sqlx::query(sql).bind(kind).bind(id).bind(after)
-            }
-            (Some(before), None) => {
-                let sql = "DELETE FROM records WHERE kind = $1 AND id = $2 AND data = $3";
-                sqlx::query(sql).bind(kind).bind(id).bind(before)
-            }
-            (Some(before), Some(after)) => {
-                let sql = "UPDATE records SET data = $4 WHERE kind = $1 AND id = $2 AND data = $3";
-                sqlx::query(sql).bind(kind).bind(id).bind(before).bind(after)
-            }
-        };
-        Ok(self.change(query).await? > 0)
+        match records::swap(kind, id, before, after) {
+            Some(query) => Ok(self.change(query).await? > 0),
+            None => Ok(self.record(kind, id).await?.is_none()),
+        }
+    }
+
+    async fn swap_records(&self, swaps: &[RecordSwap]) -> Result<bool, StoreError> {
+        records::swap_all(self, swaps).await
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -10,8 +10,8 @@ use crate::{
     accounts::Accounts,
     picture, read_state, sign_in,
     sql::{
-        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id,
-        joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
+        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, Sql as _, Value, channel,
+        external_id, joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
     },
     stored::{StoredMember, id, int},
 };
@@ -455,4 +455,18 @@ async fn pictures_of(connection: &mut PgConnection, owner: PictureOwner) -> Resu
 pub(super) async fn largest_id(connection: &mut PgConnection) -> Result<u64, StoreError> {
     let largest: Option<i64> = sqlx::query_scalar(LARGEST_ID).fetch_one(connection).await?;
     Ok(largest.map_or(0, |column| id::<()>(column).get()))
+}
+
+/// The expression is that of the index `users_by_name`.
+const USERS_NAMED: &str = "\
+    SELECT data FROM users WHERE CASE WHEN position('\\u0000' IN data) = 0 THEN data::JSONB ->> 'username' END = $1 \
+    ORDER BY id LIMIT $2";
+
+pub(super) async fn users_named(pool: &PgPool, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+    if username.contains('\0') {
+        // PostgreSQL refuses such a text.
+        return Ok(Vec::new());
+    }
+    let values = [Value::Text(username), Value::Int(limit.into())];
+    pool.each(USERS_NAMED, &values, |row| Ok(Arc::new(row.object("account", 0)?))).await
 }

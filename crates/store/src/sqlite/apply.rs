@@ -85,7 +85,7 @@ impl Statements {
                         }
                         rows.push(row);
                     }
-                    Change::Run { what, sql, values } => {
+                    Change::Run { what, sql, values } | Change::Must { what, sql, values } => {
                         self.put(connection, table, &mut rows).await?;
                         let query = values.iter().fold(sqlx::query(*sql), |query, value| match value {
                             Value::Int(n) => query.bind(*n),
@@ -93,6 +93,9 @@ impl Statements {
                             Value::Bytes(bytes) => query.bind(bytes.clone()),
                         });
                         let done = query.execute(&mut *connection).await.map_err(|error| Fault::new(what, error))?;
+                        if matches!(change, Change::Must { .. }) && done.rows_affected() == 0 {
+                            return Err(Fault::Taken(what));
+                        }
                         *changed += done.rows_affected();
                     }
                 }

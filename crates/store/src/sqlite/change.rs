@@ -5,7 +5,7 @@
 //! Invariants  every change is idempotent; a batch can be tried again.
 
 use crate::{
-    ExternalKind, ReadStateChange, StoreError, TokenHash, TokenRecord, UserChange,
+    ExternalKind, RECORD_SWAPS_MAX, ReadStateChange, RecordSwap, StoreError, TokenHash, TokenRecord, UserChange,
     stored::{StoredMember, id, int, message_json, resource_columns, sorted},
 };
 use guildhall_guild::Write;
@@ -112,6 +112,8 @@ pub(super) enum Change {
     Put(Table, Row),
     /// Everything else. `what` it is about, for errors.
     Run { what: &'static str, sql: &'static str, values: SmallVec<[Value; 5]> },
+    /// As `Run`. If it changes no row, its batch is faulty, as if another object had the id.
+    Must { what: &'static str, sql: &'static str, values: SmallVec<[Value; 5]> },
 }
 
 impl Change {
@@ -369,6 +371,20 @@ pub(super) fn swap_record(
             [kind, id, bytes(before), bytes(after)],
         ),
     })
+}
+
+/// Changes all of these records or, if one of them is another one, none.
+pub(super) fn swap_records(swaps: &[RecordSwap]) -> Vec<Change> {
+    let swap = |RecordSwap { kind, id, before, after }: &RecordSwap| match swap_record(
+        kind,
+        id,
+        before.as_deref(),
+        after.as_deref(),
+    )? {
+        Change::Run { what, sql, values } => Some(Change::Must { what, sql, values }),
+        other => Some(other),
+    };
+    swaps.iter().take(RECORD_SWAPS_MAX).filter_map(swap).collect()
 }
 
 /// It changes a row if the account has the expected version.

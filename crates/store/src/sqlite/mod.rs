@@ -27,9 +27,9 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData,
-    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, SearchIndex,
-    SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX, UserChange,
-    UserVersion, accounts::Accounts, events::prune_to, migrations, sql,
+    MessageAge, MessageSearch, Page, PictureNames, PictureOwner, Place, READ_CHANGES_MAX, ReadStateChange, RecordSwap,
+    SearchIndex, SearchPage, SignIn, Store, StoreError, StoredEvent, TokenHash, TokenRecord, USERS_CHANGED_MAX,
+    UserChange, UserVersion, accounts::Accounts, events::prune_to, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -355,6 +355,10 @@ impl Store for SqliteStore {
         sql::users(&self.read_pool, after, limit).await
     }
 
+    async fn users_named(&self, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        read::users_named(&self.read_pool, username, limit).await
+    }
+
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         sql::guilds_of_user(&self.read_pool, user_id, limit).await
     }
@@ -547,6 +551,14 @@ impl Store for SqliteStore {
         match change::swap_record(kind, id, before, after) {
             Some(change) => Ok(self.write(vec![change]).await? > 0),
             None => Ok(self.record(kind, id).await?.is_none()),
+        }
+    }
+
+    async fn swap_records(&self, swaps: &[RecordSwap]) -> Result<bool, StoreError> {
+        match self.write(change::swap_records(swaps)).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Taken { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

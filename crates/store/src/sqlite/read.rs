@@ -10,8 +10,8 @@ use crate::{
     accounts::Accounts,
     picture, read_state, sign_in,
     sql::{
-        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id,
-        joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
+        CHANNELS, Columns as _, GUILD, JOINED_GUILDS, LARGEST_ID, MEMBERS, RESOURCES, ROLES, Sql as _, Value, channel,
+        external_id, joined_guild, member, nonce, resource, sql_driver, unread_mention, user_version,
     },
     stored::{id, int},
 };
@@ -523,6 +523,14 @@ pub(super) async fn unread_directs(
     each_of(pool, query, |row| Ok(row.int(0)? as u32)).await
 }
 
+/// The expression is that of the index `users_by_name`.
+const USERS_NAMED: &str = "SELECT data FROM users WHERE data ->> '$.username' = $1 ORDER BY id LIMIT $2";
+
+pub(super) async fn users_named(pool: &SqlitePool, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+    let values = [Value::Text(username), Value::Int(limit.into())];
+    pool.each(USERS_NAMED, &values, |row| Ok(Arc::new(row.object("account", 0)?))).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -568,6 +576,7 @@ mod tests {
             (REACTIONS_OF, &[]),
             (TOKENS_OF_USER, &[]),
             (RECORDS, &[]),
+            (USERS_NAMED, &[]),
             (READ_STATES, &[]),
             (JOINED_GUILDS, &[]),
             (UNREAD_MENTIONS, &["SCAN requested", "SCAN places", "SCAN unread", "SCAN spans"]),

@@ -570,6 +570,8 @@ impl Community {
         let accounts: Vec<User> = store.users(id(0), 10).await.unwrap().iter().map(|user| User::clone(user)).collect();
         assert_eq!(accounts, self.accounts(), "version {version}");
         assert_eq!(store.user(id(11)).await.unwrap().as_deref(), Some(&self.ada()), "version {version}");
+        let named = store.users_named("bert", 10).await.unwrap();
+        assert_eq!(named.iter().map(|user| user.id).collect::<Vec<_>>(), [id(12)], "version {version}");
         let ids: Vec<_> = self.accounts().iter().map(|user| user.id).collect();
         let stored = store.user_versions(&ids).await.unwrap();
         let versions: BTreeMap<u64, u64> = stored.iter().map(|(user, version)| (user.id.get(), version.0)).collect();

@@ -867,7 +867,6 @@ export type ReadStateEntries = ReadState[] | { entries: ReadState[]; partial: bo
 
 /** Fields of a user account's READY with constant values. */
 export interface ReadyConstants {
-  relationships: never[];
   connected_accounts: never[];
   guild_join_requests: never[];
   experiments: never[];
@@ -896,6 +895,37 @@ export interface ReadySupplementalFields {
   lazy_private_channels: never[];
   disclose: never[];
   game_invites: never[];
+}
+
+/** A relationship, in READY and REST, and RELATIONSHIP_ADD, which also replaces one. */
+export interface Relationship {
+  id: Snowflake;
+  /** 1 friend, 2 blocked, 3 incoming request, 4 outgoing request. */
+  type: number;
+  /** None in a READY with `users`. */
+  user?: User;
+  /** In a READY with `users`. */
+  user_id?: Snowflake;
+  nickname: string | null;
+  since: string;
+  /** Always false. */
+  is_spam_request: boolean;
+  /** Always false. */
+  stranger_request: boolean;
+  /** Always false. */
+  user_ignored: boolean;
+  /** Only in events: the client shows a notification. */
+  should_notify?: boolean;
+}
+
+/** RELATIONSHIP_UPDATE, and RELATIONSHIP_REMOVE with the relationship as it was. */
+export interface RelationshipChange {
+  id: Snowflake;
+  /** 0 if the node does not know what it was. */
+  type: number;
+  nickname: string | null;
+  since?: string;
+  user_ignored: boolean;
 }
 
 /** A guild over REST: base fields, with counts if the caller requested them. */
@@ -1141,6 +1171,7 @@ export interface ThreadMetadata {
 export interface TriggerMetadata {
   keyword_filter?: string[];
   regex_patterns?: string[];
+  presets?: number[];
   allow_list?: string[];
   mention_total_limit?: number;
   mention_raid_protection_enabled?: boolean;
@@ -1189,6 +1220,7 @@ export interface UserReadyFields extends ReadyConstants {
   merged_presences?: MergedPresences;
   users?: User[];
   private_channels: DirectChannel[];
+  relationships: Relationship[];
   presences?: never[];
   session_id: string;
   resume_gateway_url: string;
@@ -1348,4 +1380,7 @@ export interface EventBodies {
   MESSAGE_ACK: MessageAck;
   CHANNEL_PINS_ACK: ChannelPinsAck;
   USER_GUILD_SETTINGS_UPDATE: NotificationSettings;
+  RELATIONSHIP_ADD: Relationship;
+  RELATIONSHIP_UPDATE: RelationshipChange;
+  RELATIONSHIP_REMOVE: RelationshipChange;
 }

@@ -8,8 +8,8 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
     ContentOf, DirectSpan, EventBounds, EventFilter, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge,
-    MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, SearchIndex, SearchPage, Store,
-    StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
+    MessageSearch, Page, PictureNames, PictureOwner, Place, ReadStateChange, RecordSwap, SearchIndex, SearchPage,
+    Store, StoreError, StoredEvent, TokenHash, TokenRecord, UserChange, UserVersion,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -195,6 +195,10 @@ impl Store for FaultStore {
 
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
         self.inner.users(after, limit).await
+    }
+
+    async fn users_named(&self, username: &str, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        self.inner.users_named(username, limit).await
     }
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
@@ -383,6 +387,11 @@ impl Store for FaultStore {
     ) -> Result<bool, StoreError> {
         self.need_room()?;
         self.inner.swap_record(kind, id, before, after).await
+    }
+
+    async fn swap_records(&self, swaps: &[RecordSwap]) -> Result<bool, StoreError> {
+        self.need_room()?;
+        self.inner.swap_records(swaps).await
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

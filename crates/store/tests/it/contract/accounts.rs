@@ -99,3 +99,24 @@ pub async fn a_channel_belongs_to_one_guild(store: &dyn Store) {
     assert_eq!(store.guild_of_channel(id(11)).await.unwrap(), Some(id(20)));
     assert!(store.message(id(11), id(100)).await.unwrap().is_none());
 }
+
+pub async fn accounts_are_found_by_name(store: &dyn Store) {
+    let bot = User { bot: true, ..User::new(id(3), "ana") };
+    let odd = "a\"\\u0000\0' é";
+    let accounts =
+        [named(2, "ana"), named(1, "bea"), Arc::new(bot), named(4, "Ana"), named(5, odd), named(ID_MAX, "é '")];
+    store.commit(accounts.into_iter().map(Write::PutUser).collect()).await.unwrap();
+    let found = async |name: &str, limit: u32| {
+        let found = store.users_named(name, limit).await.unwrap();
+        found.iter().map(|user| user.id.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("ana", 10).await, [2, 3]);
+    assert_eq!(found("ana", 1).await, [2]);
+    assert_eq!(found("é '", 10).await, [ID_MAX]);
+    assert!(found("an", 10).await.is_empty() && found("", 10).await.is_empty() && found("a%", 10).await.is_empty());
+    // PostgreSQL finds no name with U+0000.
+    assert!([vec![], vec![5]].contains(&found(odd, 10).await));
+    let version = version(store, 2).await;
+    assert_eq!(store.change_users(&[change(2, "cleo", Some(version))]).await.unwrap(), 1);
+    assert_eq!((found("ana", 10).await, found("cleo", 10).await), (vec![3], vec![2]));
+}

@@ -51,6 +51,7 @@ macro_rules! suite {
                 every_write_of_an_account_raises_its_version,
                 of_changes_at_once_one_counts,
                 a_channel_belongs_to_one_guild,
+                accounts_are_found_by_name,
             ],
             batches: [
                 a_faulty_batch_leaves_nothing,
@@ -96,7 +97,7 @@ macro_rules! suite {
                 f2_no_text_is_syntax,
             ],
             content: [an_account_s_content_is_found_in_steps],
-            node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, settings, lists_in_pages],
+            node: [tokens, sign_ins, tokens_of_an_account, records, swapped_records, records_swapped_together, settings, lists_in_pages],
             random: [same_as_memory],
         }
     };

@@ -4,7 +4,7 @@ use crate::support::*;
 use futures_util::future::join_all;
 use guildhall_guild::Write;
 use guildhall_stdx::Timestamp;
-use guildhall_store::{Store, TokenHash, TokenRecord};
+use guildhall_store::{RecordSwap, Store, TokenHash, TokenRecord};
 
 pub async fn tokens(store: &dyn Store) {
     let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
@@ -74,6 +74,39 @@ pub async fn swapped_records(store: &dyn Store) {
     let now = store.record(kind, key).await.unwrap().unwrap();
     let removed = join_all((0..4).map(|_| store.swap_record(kind, key, Some(&now), None))).await;
     assert_eq!(removed.into_iter().filter(|removed| *removed.as_ref().unwrap()).count(), 1);
+}
+
+pub async fn records_swapped_together(store: &dyn Store) {
+    let kind = "pair";
+    let swap = |id: &str, before: Option<&str>, after: Option<&str>| RecordSwap {
+        kind,
+        id: id.into(),
+        before: before.map(Into::into),
+        after: after.map(Into::into),
+    };
+    let now = async || {
+        let both = [store.record(kind, b"a").await.unwrap(), store.record(kind, b"b").await.unwrap()];
+        both.map(|data| data.map(|data| String::from_utf8(data).unwrap()))
+    };
+    assert!(store.swap_records(&[swap("b", None, Some("1")), swap("a", None, Some("1"))]).await.unwrap());
+    assert_eq!(now().await, [Some("1".to_owned()), Some("1".to_owned())]);
+    // One is another one, whichever is first: both stay.
+    for faulty in [swap("b", Some("2"), Some("3")), swap("b", None, Some("3")), swap("b", Some("2"), None)] {
+        assert!(!store.swap_records(&[swap("a", Some("1"), Some("2")), faulty.clone()]).await.unwrap());
+        assert!(!store.swap_records(&[faulty, swap("a", Some("1"), None)]).await.unwrap());
+        assert_eq!(now().await, [Some("1".to_owned()), Some("1".to_owned())]);
+    }
+    assert!(!store.swap_records(&[swap("a", Some("1"), Some("2")), swap("c", Some("1"), None)]).await.unwrap());
+    assert_eq!(now().await, [Some("1".to_owned()), Some("1".to_owned())]);
+    assert!(store.swap_records(&[swap("a", Some("1"), None), swap("b", Some("1"), Some("2"))]).await.unwrap());
+    assert_eq!(now().await, [None, Some("2".to_owned())]);
+    // Of several at once one does it, and the others' transactions are not spoiled.
+    let both = |n: usize| [swap("a", None, Some(&n.to_string())), swap("b", Some("2"), Some(&n.to_string()))];
+    let swaps: Vec<_> = (10..18).map(both).collect();
+    let swapped = join_all(swaps.iter().map(|swaps| store.swap_records(swaps))).await;
+    assert_eq!(swapped.into_iter().filter(|swapped| *swapped.as_ref().unwrap()).count(), 1);
+    let [a, b] = now().await;
+    assert!(a.is_some() && a == b, "{a:?} {b:?}");
 }
 
 pub async fn settings(store: &dyn Store) {
