@@ -7,8 +7,9 @@
 //!             M3 a frozen guild goes on only if the record is known to name this node, and no write under way can
 //!             change that. (tests `node/tests/it/cluster/handoff.rs`)
 //! Limits      `LEAVING_MAX` guilds leave and `ARRIVING_MAX` arrive at a time; `PART_BYTES_MAX` per message,
-//!             `SLICE_ITEMS` sessions per step of the guild, `ROUNDS_MAX` rounds, `SETTLE_MAX` for the freeze. A
-//!             standby whose old owner is silent for `SILENT_MAX` is dropped.
+//!             `SLICE_ITEMS` sessions per step of the guild, `ROUNDS_MAX` rounds, `SETTLE_MAX` for the freeze,
+//!             `FROZEN_MAX` for the last changes: past either the guild goes on here. A standby whose old owner is
+//!             silent for `SILENT_MAX` is dropped.
 //! Not here    relays and inputs (`guildhall_cluster`), the guild's state (`guildhall_guild`).
 
 use super::{
@@ -51,6 +52,8 @@ const SMALL_ROUND: usize = 200;
 const ROUNDS_MAX: u32 = 50;
 /// How long inputs wait for jobs and commits under way to end.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
+/// How long the new owner may take for the last changes. Inputs wait meanwhile.
+const FROZEN_MAX: Duration = Duration::from_secs(2);
 /// How long one answer may take: a standby of ten million members is built meanwhile.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 /// How long the lease store may take to name the new owner.
@@ -404,18 +407,26 @@ impl Membership {
         let frozen = tokio::time::timeout(SETTLE_MAX, frozen).await.map_err(|_| HandoffFault::Unsettled)?;
         let Frozen { items, tail, streams } = frozen.map_err(|_| HandoffFault::Guild)?;
         report.items += items.len() as u64;
-        sender.send(&Body::Last { items, tail: Box::new(tail), streams }).await?;
+        let last = Body::Last { items, tail: Box::new(tail), streams };
+        let sent = tokio::time::timeout(FROZEN_MAX, sender.send(&last)).await;
+        let late = || format!("it did not take the last changes within {} seconds", FROZEN_MAX.as_secs());
+        sent.map_err(|_| HandoffFault::Refused(late()))??;
         Ok((report, frozen_at))
     }
 
-    /// Has the owner record name `to`, if it names this node, and this node serves the guild in the same term.
+    /// Has the owner record name `to`, if it names this node, this node serves the guild in the same term, and `to`
+    /// is a member.
     async fn name_owner(&self, guild_id: GuildId, own: OwnerRecord, to: OwnerRecord, term: u64) -> Named {
         let ended_at = Instant::now() + RECORD_MAX;
         let access = |op| access_owner(&*self.kv, guild_id, op);
         // A write without an answer may be carried out late: another one at its revision decides.
         let mut wanted = to;
         while Instant::now() < ended_at && self.has_lease() {
-            if !self.lock().is_in_term(guild_id, term) {
+            let may_move = {
+                let machine = self.lock();
+                machine.is_in_term(guild_id, term) && machine.peer_of(to.incarnation).is_some()
+            };
+            if !may_move {
                 wanted = own;
             }
             match access(OwnerOp::Read).await {

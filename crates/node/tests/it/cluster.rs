@@ -9,8 +9,8 @@ use crate::support::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use guildhall_bus::{
-    Bus as _, Entry, Key, KeyValue, KvError, KvEvent, KvWatch, LocalBus, LocalKv, LocalOptions, Outgoing, Revision,
-    SenderId, StreamId, Subject,
+    Bus, BusError, Entry, Key, KeyValue, KvError, KvEvent, KvWatch, LocalBus, LocalKv, LocalOptions, Outgoing,
+    Revision, SenderId, StreamId, Subject, Subscription,
 };
 use guildhall_cluster::{NodeState, PeerMessage};
 use guildhall_guild::{Actor, Command, NewChannel, NewMessage, PublicationId, PublishReply, Refusal, Reply, request};
@@ -20,8 +20,8 @@ use guildhall_guild_protocol::{
 };
 use guildhall_model::{ChannelId, ChannelType, CloseCode, GuildId, MessageId, Nonce, User, UserId};
 use guildhall_node::{
-    AuthError, BalanceOptions, Clock, ClusterKey, Membership, MembershipOptions, Node, NodeConfig, NodeLimits,
-    NodeReport, Scope,
+    AuthError, BalanceOptions, Clock, ClusterKey, Membership, MembershipOptions, MoveStep, Node, NodeConfig,
+    NodeLimits, NodeReport, Scope,
 };
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store, TokenHash};
@@ -29,7 +29,7 @@ use serde_json::value::RawValue;
 use std::{
     fmt::Debug,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -105,6 +105,36 @@ impl KeyValue for CutKv {
     }
 }
 
+/// The bus of a node whose questions can get lost.
+struct LossyBus {
+    bus: Arc<LocalBus>,
+    /// Questions to other nodes get no answer.
+    is_mute: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+#[async_trait]
+impl Bus for LossyBus {
+    fn payload_bytes_max(&self) -> usize {
+        self.bus.payload_bytes_max()
+    }
+
+    async fn publish(&self, subject: &Subject, payload: Bytes) -> Result<(), BusError> {
+        self.bus.publish(subject, payload).await
+    }
+
+    async fn subscribe(&self, subject: &Subject) -> Result<Box<dyn Subscription>, BusError> {
+        self.bus.subscribe(subject).await
+    }
+
+    async fn request(&self, subject: &Subject, payload: Bytes, timeout: Duration) -> Result<Bytes, BusError> {
+        if (self.is_mute)() {
+            tokio::time::sleep(timeout).await;
+            return Err(BusError::Timeout { subject: subject.clone(), ms: timeout.as_millis() as u64 });
+        }
+        self.bus.request(subject, payload, timeout).await
+    }
+}
+
 struct Site {
     bus: Arc<LocalBus>,
     kv: Arc<LocalKv>,
@@ -120,6 +150,8 @@ struct Place {
     membership: Arc<Membership>,
     relays: Arc<Relays>,
     is_cut: Arc<AtomicBool>,
+    /// Its questions to other nodes get lost while inputs of a guild that leaves it wait.
+    is_mute_when_frozen: Arc<AtomicBool>,
     is_lagging: watch::Sender<bool>,
     runtime: Runtime,
 }
@@ -168,7 +200,15 @@ impl Site {
     async fn add_lagging(&mut self, lease_ms: u64, limits: NodeLimits, is_lagging: bool) -> usize {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
-        let (bus, store, is_cut) = (self.bus.clone(), self.store.clone(), Arc::new(AtomicBool::new(false)));
+        let (store, is_cut) = (self.store.clone(), Arc::new(AtomicBool::new(false)));
+        let (is_mute_when_frozen, joined) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (mute, of) = (is_mute_when_frozen.clone(), joined.clone());
+        let is_frozen = move |membership: &Weak<Membership>| {
+            let leaving = membership.upgrade().map(|membership| membership.moves().leaving);
+            leaving.is_some_and(|leaving| leaving.iter().any(|leave| leave.step == MoveStep::Freeze))
+        };
+        let is_mute = move || mute.load(Ordering::SeqCst) && of.get().is_some_and(&is_frozen);
+        let bus = Arc::new(LossyBus { bus: self.bus.clone(), is_mute: Arc::new(is_mute) });
         let is_lagging = watch::Sender::new(is_lagging);
         let kv = Arc::new(CutKv { kv: self.kv.clone(), is_cut: is_cut.clone(), is_lagging: is_lagging.clone() });
         let relays = Arc::new(Relays::default());
@@ -184,6 +224,7 @@ impl Site {
         };
         let started = runtime.spawn(async move {
             let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();
+            assert!(joined.set(Arc::downgrade(&membership)).is_ok());
             let config = NodeConfig { guild_workers_count: 2, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 };
             let node = Node::start_as(config, limits, store, clock, local, Some(membership.clone()));
             assert!(!node.has_lease(), "V4: it accepts no token before it has read the log");
@@ -192,7 +233,7 @@ impl Site {
             (node, membership)
         });
         let (node, membership) = bounded(started).await.unwrap();
-        self.nodes.push(Some(Place { node, membership, relays, is_cut, is_lagging, runtime }));
+        self.nodes.push(Some(Place { node, membership, relays, is_cut, is_mute_when_frozen, is_lagging, runtime }));
         self.nodes.len() - 1
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::FaultStore;
 use guildhall_guild::BackendCommand;
-use guildhall_node::{HandoffFault, HandoffReport, MoveReason, MoveStep};
+use guildhall_node::{HandoffFault, HandoffReport, MoveReason};
 
 impl Site {
     /// Moves a guild from its owner to node `to`.
@@ -169,6 +169,26 @@ async fn a_move_that_cannot_be_leaves_the_guild_where_it_is() {
     site.place(1).is_cut.store(false, Ordering::SeqCst);
     site.say_until_served(0, guild_id, channel_id).await;
     assert_eq!(site.place(1).membership.report().handoffs.failed, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m1_a_guild_goes_on_if_the_new_owner_does_not_answer_while_inputs_wait() {
+    let site = Site::new(2).await;
+    let (guild_id, channel_id) = site.guild_of(0, 0).await;
+    site.say(0, guild_id, channel_id, "before").await.unwrap();
+    site.place(0).is_mute_when_frozen.store(true, Ordering::SeqCst);
+    let (to, membership) = (site.place(1).membership.number(), site.place(0).membership.clone());
+    let moving = async move { membership.move_guild(guild_id, to, MoveReason::Requested).await };
+    let moving = site.place(0).runtime.spawn(moving);
+    let leaving = || site.place(0).membership.moves().leaving;
+    until(|| leaving().iter().any(|leave| leave.step == MoveStep::Freeze), leaving).await;
+    assert!(site.say(0, guild_id, channel_id, "waits").await.is_ok(), "it is carried out here");
+    let failed = bounded(moving).await.unwrap();
+    assert!(matches!(&failed, Err(HandoffFault::Refused(reason)) if reason.contains("last changes")), "{failed:?}");
+    site.place(0).is_mute_when_frozen.store(false, Ordering::SeqCst);
+    // The other node had none of it.
+    site.move_guild(guild_id, 0, 1).await.unwrap();
+    assert!(site.say(0, guild_id, channel_id, "after").await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
