@@ -177,7 +177,7 @@ async fn put_whole(v1: &V1, guild_id: GuildId, input: GuildPut) -> Result<(Statu
         V1Error::field("owner_id", "There is no such account: put it with PUT /v1/users/{user_id} first.")
     })?;
     let guild = input.into_guild(guild_id, owner_id, None);
-    v1.in_time(v1.node.create_guild(NewGuild { guild: guild.clone(), owner: owner.clone() })).await??;
+    v1.in_time(v1.node.create_guild(NewGuild::new(guild.clone(), owner.clone()))).await??;
     v1.in_time(v1.node.settle_member(guild_id, &owner)).await??;
     Ok((StatusCode::CREATED, put_fields(v1, guild, None).await?))
 }

@@ -6,7 +6,7 @@
 
 use guildhall_member_list::ListId;
 use guildhall_model::{
-    Channel, ChannelId, Guild, GuildId, Member, MemberStanding, Permissions, Role, RoleId, channel_permissions,
+    Channel, ChannelId, Guild, GuildId, Member, MemberStanding, Permissions, Role, RoleId, UserId, channel_permissions,
     guild_permissions, thread_permissions,
 };
 use guildhall_stdx::Timestamp;
@@ -53,6 +53,14 @@ impl GuildStructure {
     #[must_use]
     pub fn channel_permissions(&self, standing: MemberStanding<'_>, channel: &Channel) -> Permissions {
         channel_permissions(self.id(), standing, channel, |role| self.role_permissions(role))
+    }
+
+    /// Permissions in a channel of a member without roles.
+    #[must_use]
+    pub fn everyone_permissions(&self, channel: &Channel) -> Permissions {
+        let nobody = UserId::new(0);
+        let standing = MemberStanding { user_id: nobody, roles: &[], is_owner: false, is_silenced: false };
+        self.channel_permissions(standing, channel)
     }
 
     /// Permissions in the threads of a channel.

@@ -18,8 +18,9 @@ use crate::{
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, AuditChange, AuditEntry, AutoModRule, Channel, Emoji, EventName, Guild as GuildFields, GuildResource,
-    Id, Invite, Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId,
-    ScheduledEvent, StageInstance, Sticker, UserId, Webhook, from_gateway::AutoModActionBody, timestamp_of,
+    Id, Invite, Member, Onboarding, OnboardingPrompt, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind,
+    Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Sticker, UserId, Webhook, WelcomeScreen,
+    from_gateway::AutoModActionBody, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
@@ -49,7 +50,8 @@ pub(crate) fn of_guild(guild: &GuildFields) -> Fields {
         "verification_level": guild.verification_level,
         "default_message_notifications": guild.default_message_notifications,
         "explicit_content_filter": guild.explicit_content_filter, "system_channel_id": guild.system_channel_id,
-        "preferred_locale": guild.preferred_locale,
+        "preferred_locale": guild.preferred_locale, "vanity_url_code": guild.vanity_url_code,
+        "widget_enabled": guild.widget_enabled, "widget_channel_id": guild.widget_channel_id,
     }
 }
 
@@ -130,6 +132,27 @@ pub(crate) fn of_auto_mod_rule(rule: &AutoModRule) -> Fields {
         "name": rule.name, "trigger_type": rule.trigger.kind(), "event_type": 1, "enabled": rule.enabled,
         "actions": rule.actions.iter().map(AutoModActionBody::from).collect::<Vec<_>>(),
         "exempt_roles": rule.exempt_roles, "exempt_channels": rule.exempt_channels,
+    }
+}
+
+pub(crate) fn of_welcome_screen(screen: &WelcomeScreen) -> Fields {
+    fields! {
+        "enabled": screen.enabled, "description": screen.description, "welcome_channels": screen.channels,
+    }
+}
+
+pub(crate) fn of_onboarding(onboarding: &Onboarding) -> Fields {
+    fields! {
+        "enabled": onboarding.enabled, "mode": onboarding.mode, "default_channel_ids": onboarding.default_channel_ids,
+        "prompts": onboarding.prompts.iter().map(|prompt| prompt.id).collect::<Vec<_>>(),
+    }
+}
+
+pub(crate) fn of_onboarding_prompt(prompt: &OnboardingPrompt) -> Fields {
+    fields! {
+        "title": prompt.title, "type": prompt.kind, "single_select": prompt.single_select, "required": prompt.required,
+        "in_onboarding": prompt.in_onboarding,
+        "options": prompt.options.iter().map(|option| &option.title).collect::<Vec<_>>(),
     }
 }
 

@@ -94,7 +94,8 @@ impl Guild {
     }
 
     fn put_whole_guild(&mut self, turn: Turn<'_>, fields: &GuildFields) -> CommandResult<Box<GuildReply>> {
-        let fields = GuildFields { id: self.structure.id(), ..fields.clone() };
+        let mut fields = GuildFields { id: self.structure.id(), ..fields.clone() };
+        self.keep_features(&mut fields);
         if self.member(fields.owner_id).is_none() {
             return Err(Refusal::InvalidForm("owner_id").into());
         }

@@ -218,7 +218,8 @@ impl Guild {
     /// The guild's own fields do not point at a channel that is gone.
     fn forget_special_channel(&mut self, now: Now, channel_id: ChannelId) {
         let mut fields = guildhall_model::Guild::clone(&self.structure.guild);
-        for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
+        let specials = [&mut fields.afk_channel_id, &mut fields.system_channel_id, &mut fields.widget_channel_id];
+        for special in specials {
             *special = special.filter(|id| *id != channel_id);
         }
         if fields != *self.structure.guild {

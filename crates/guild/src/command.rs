@@ -7,6 +7,7 @@
 mod audit;
 mod auto_moderation;
 mod backend;
+mod community;
 mod direct;
 mod expression;
 mod interaction;
@@ -36,6 +37,7 @@ pub use backend::{
     BackendCommand, Expected, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported, JoinAudience, NewMember,
     REASSIGNED_MAX, ROLE_CHANGES_MAX, RoleChange, RolesPut,
 };
+pub use community::{NewTemplate, OnboardingPatch, TemplatePatch, TemplateReply, WelcomeScreenPatch};
 pub use direct::{DirectCommand, NewDirect};
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use interaction::{InteractionContext, InteractionQuery, RESOLVED_MAX, Response, ResponsePatch};
@@ -169,6 +171,38 @@ pub enum Command {
     UpdateGuild(Box<GuildPatch>),
     /// Deletes the guild.
     DeleteGuild,
+    /// The welcome screen; one that is not enabled needs MANAGE_GUILD.
+    ReadWelcomeScreen,
+    /// Changes the welcome screen (MANAGE_GUILD).
+    UpdateWelcomeScreen(Box<WelcomeScreenPatch>),
+    /// Questions and channels for new members.
+    ReadOnboarding,
+    /// Changes those (MANAGE_GUILD and MANAGE_ROLES).
+    UpdateOnboarding(Box<OnboardingPatch>),
+    /// Gives the actor the roles of these options.
+    AnswerOnboarding {
+        options: Vec<Id<()>>,
+        /// The roles of the other options are taken away.
+        replaces: bool,
+    },
+    /// The guild by the code of its vanity URL. Any actor may read it.
+    ReadVanityInvite(Box<str>),
+    /// Joins by the vanity URL.
+    AcceptVanityInvite(Box<str>, Arc<User>),
+    /// Templates of the guild (MANAGE_GUILD).
+    ListTemplates,
+    /// Makes a template of the guild (MANAGE_GUILD).
+    CreateTemplate(Box<NewTemplate>),
+    /// Changes the texts of a template (MANAGE_GUILD).
+    UpdateTemplate(InviteCode, Box<TemplatePatch>),
+    /// Has a template take over the guild's present structure (MANAGE_GUILD).
+    SyncTemplate(InviteCode),
+    /// Deletes a template (MANAGE_GUILD).
+    DeleteTemplate(InviteCode),
+    /// A template by its code. Any actor may read it.
+    ReadTemplate(InviteCode),
+    /// Counts a guild that was made from a template. System only.
+    UseTemplate(InviteCode),
     /// Creates a role at position 1; the system may choose another position.
     CreateRole(Box<NewRole>),
     /// Changes a role.
@@ -334,6 +368,11 @@ impl Command {
                 | Self::ListPins(_)
                 | Self::ListFollowers(_)
                 | Self::ListAutoModRules
+                | Self::ReadWelcomeScreen
+                | Self::ReadOnboarding
+                | Self::ReadVanityInvite(_)
+                | Self::ListTemplates
+                | Self::ReadTemplate(_)
                 | Self::ListThreads
                 | Self::ListArchivedThreads(..)
                 | Self::ListThreadMembers(_)
@@ -371,6 +410,7 @@ impl Command {
             | Self::RemoveReaction(..)
             | Self::ClearReactions(..)
             | Self::DeleteGuild
+            | Self::DeleteTemplate(_)
             | Self::DeleteRole(_)
             | Self::DeleteEmoji(_)
             | Self::DeleteSticker(_)
@@ -401,7 +441,7 @@ impl Command {
     #[must_use]
     pub fn joins(&self) -> Option<UserId> {
         match self {
-            Self::AddMember(user) | Self::AcceptInvite(_, user) => Some(user.id),
+            Self::AddMember(user) | Self::AcceptInvite(_, user) | Self::AcceptVanityInvite(_, user) => Some(user.id),
             Self::Join(join) => Some(join.user.id),
             Self::WithReason(_, command) => command.joins(),
             _ => None,

@@ -106,12 +106,13 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    fn invite_reply(&self, invite: Arc<Invite>) -> Box<InviteReply> {
+    pub(crate) fn invite_reply(&self, invite: Arc<Invite>) -> Box<InviteReply> {
         Box::new(InviteReply {
             invite,
             structure: self.structure.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.members.online_count(),
+            welcome_screen: self.shown_welcome_screen(),
         })
     }
 

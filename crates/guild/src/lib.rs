@@ -18,6 +18,7 @@ mod channels;
 mod check;
 mod code_spans;
 mod command;
+mod community;
 mod direct;
 mod emojis;
 mod entries;
@@ -72,10 +73,11 @@ pub use command::{
     Forward, GuildPatch, GuildReply, HistoryGrant, IMPORT_MEMBERS_MAX, IMPORT_MESSAGES_MAX, Imported,
     InteractionContext, InteractionQuery, InviteReply, Join, JoinAudience, MemberPatch, MessagePatch, MessageReply,
     NewBan, NewChannel, NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole,
-    NewScheduledEvent, NewSticker, NewThread, NewWebhook, Outcome, Page, Prune, PublishReply, REASSIGNED_MAX,
-    RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, Response,
-    ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch,
-    ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost, request,
+    NewScheduledEvent, NewSticker, NewTemplate, NewThread, NewWebhook, OnboardingPatch, Outcome, Page, Prune,
+    PublishReply, REASSIGNED_MAX, RESOLVED_MAX, ROLE_CHANGES_MAX, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue,
+    Request, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent,
+    StickerPatch, TemplatePatch, TemplateReply, ThreadList, ThreadReply, Upserted, VoiceStatePatch, WebhookAccess,
+    WebhookPatch, WebhookPost, WelcomeScreenPatch, request,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use handoff::{HandoffBase, HandoffChunk, HandoffItem, HandoffParts, HandoffPlace, HandoffTail};

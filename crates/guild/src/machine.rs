@@ -83,27 +83,32 @@ pub struct Guild {
 }
 
 impl Guild {
-    /// A new guild with its owner as the only member and `@everyone` as the only role; the outputs hold its
-    /// writes. `origin` (10 bits) distinguishes its ids from those of other generators.
+    /// A new guild with its owner as the only member, and at least the role `@everyone`; the outputs hold its writes.
+    /// `origin` (10 bits) distinguishes its ids from those of other generators.
     #[must_use]
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
         let guild_id = fields.id;
         let everyone = Role::everyone(guild_id, Permissions::DEFAULT_EVERYONE);
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
+        let mut roles = new.roles;
+        if !roles.iter().any(|role| role.id == everyone.id) {
+            roles.push(everyone);
+        }
         let record = GuildRecord {
             guild: fields,
-            roles: vec![everyone],
-            channels: Vec::new(),
+            roles,
+            channels: new.channels,
             members: vec![owner.clone()],
             resources: Vec::new(),
             nonces: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutGuild(guild.structure.guild.clone()));
-        let everyone = guild.structure.roles.values().next().cloned();
-        everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
+        let structure = guild.structure.clone();
+        structure.roles.values().for_each(|role| guild.write(Write::PutRole(guild_id, role.clone())));
         guild.write(Write::PutMember(guild_id, owner));
+        structure.channels.values().for_each(|channel| guild.write(Write::PutChannel(channel.clone())));
         guild
     }
 
@@ -178,7 +183,11 @@ impl Guild {
             .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
         let webhooks = self.resources.webhooks.keys().map(|id| id.get());
         let rules = self.auto_mod.rules().map(|rule| rule.rule.id.get());
-        let messages = messages.chain(threads).chain(webhooks).chain(rules).chain([self.audit.newest_id()]);
+        let prompts = self.resources.onboarding.iter().flat_map(|onboarding| &onboarding.prompts);
+        let prompts =
+            prompts.flat_map(|prompt| prompt.options.iter().map(|option| option.id.get()).chain([prompt.id.get()]));
+        let messages =
+            messages.chain(threads).chain(webhooks).chain(rules).chain(prompts).chain([self.audit.newest_id()]);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }
 
@@ -277,6 +286,20 @@ impl Guild {
             StartTyping(channel) => self.start_typing(turn, *channel),
             UpdateGuild(patch) => self.update_guild(turn, patch),
             DeleteGuild => self.delete_guild(turn),
+            ReadWelcomeScreen => self.read_welcome_screen(turn),
+            UpdateWelcomeScreen(patch) => self.update_welcome_screen(turn, patch),
+            ReadOnboarding => self.read_onboarding(turn),
+            UpdateOnboarding(patch) => self.update_onboarding(turn, patch),
+            AnswerOnboarding { options, replaces } => self.answer_onboarding(turn, options, *replaces),
+            ReadVanityInvite(code) => self.read_vanity_invite(code),
+            AcceptVanityInvite(code, user) => self.accept_vanity_invite(turn.now, code, user),
+            ListTemplates => self.list_templates(turn),
+            CreateTemplate(new) => self.create_template(turn, new),
+            UpdateTemplate(code, patch) => self.update_template(turn, *code, patch),
+            SyncTemplate(code) => self.sync_template(turn, *code),
+            DeleteTemplate(code) => self.delete_template(turn, *code),
+            ReadTemplate(code) => self.read_template(*code),
+            UseTemplate(code) => self.use_template(turn, *code),
             CreateRole(new) => self.create_role(turn, new),
             UpdateRole(role, patch) => self.update_role(turn, *role, patch),
             DeleteRole(role) => self.delete_role(turn, *role),

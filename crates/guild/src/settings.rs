@@ -8,6 +8,7 @@ use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
     command::{Actor, ChannelReply, CommandResult, GuildPatch, GuildReply, HistoryGrant, Refusal},
+    community::{VANITY_URL, set_feature},
     machine::Guild,
     record::Write,
     state::presence::Presences,
@@ -140,6 +141,15 @@ impl Guild {
         if let Some(locale) = &patch.preferred_locale {
             fields.preferred_locale.clone_from(locale);
         }
+        if let Some(code) = &patch.vanity_url_code {
+            fields.vanity_url_code.clone_from(code);
+            set_feature(&mut fields.features, VANITY_URL, code.is_some());
+        }
+        fields.widget_enabled = patch.widget_enabled.unwrap_or(fields.widget_enabled);
+        if let Some(channel_id) = patch.widget_channel_id {
+            self.check_special_channel(channel_id, "channel_id", |kind| kind != ChannelType::Category)?;
+            fields.widget_channel_id = channel_id;
+        }
         if let Some(icon) = &patch.icon {
             fields.icon = icon.as_deref().map(str::to_owned);
         }
@@ -155,6 +165,9 @@ impl Guild {
         if fields != *self.structure.guild {
             let entry = NewEntry::new(AuditAction::GuildUpdate, fields.id);
             let entry = entry.changed(audit::of_guild(&self.structure.guild), audit::of_guild(&fields));
+            if fields.vanity_url_code != self.structure.guild.vanity_url_code {
+                self.reset_vanity_uses();
+            }
             self.put_fields(turn.now, fields);
             self.log(turn, entry);
         }

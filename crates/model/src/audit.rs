@@ -39,6 +39,7 @@ actions! {
     110 ThreadCreate, 111 ThreadUpdate, 112 ThreadDelete,
     140 AutoModRuleCreate, 141 AutoModRuleUpdate, 142 AutoModRuleDelete,
     143 AutoModBlockMessage, 144 AutoModSendAlert, 145 AutoModTimeout,
+    163 OnboardingPromptCreate, 164 OnboardingPromptUpdate, 165 OnboardingPromptDelete, 167 OnboardingUpdate,
 }
 
 impl AuditAction {

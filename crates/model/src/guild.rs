@@ -54,6 +54,15 @@ pub struct Guild {
     /// Channel that receives system messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_channel_id: Option<ChannelId>,
+    /// Code of the guild's own choice that works as an invite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vanity_url_code: Option<Box<str>>,
+    /// Anyone may read the guild's widget.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub widget_enabled: bool,
+    /// Channel that the widget names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub widget_channel_id: Option<ChannelId>,
     /// Feature names, passed through unchecked.
     #[serde(default)]
     pub features: Vec<String>,
@@ -96,6 +105,9 @@ impl Guild {
             default_message_notifications: 0,
             explicit_content_filter: 0,
             system_channel_id: None,
+            vanity_url_code: None,
+            widget_enabled: false,
+            widget_channel_id: None,
             features: Vec::new(),
             emojis: Vec::new(),
             stickers: Vec::new(),

@@ -8,6 +8,7 @@
 use crate::{
     audit::AuditEntry,
     auto_moderation::AutoModRule,
+    community::{GuildTemplate, Onboarding, WelcomeScreen},
     id::{ApplicationId, ChannelId, GuildId, MessageId, UserId, WebhookId},
     invite::Invite,
     poll::OpenPoll,
@@ -100,6 +101,11 @@ pub enum GuildResource {
     OpenPoll(OpenPoll),
     Follower(Follower),
     AutoModRule(Arc<AutoModRule>),
+    WelcomeScreen(Arc<WelcomeScreen>),
+    Onboarding(Arc<Onboarding>),
+    Template(Arc<GuildTemplate>),
+    /// Accounts that joined by the vanity URL.
+    VanityUses(u32),
 }
 
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
@@ -126,13 +132,21 @@ pub enum ResourceKind {
     Follower = 9,
     /// Rule of auto moderation, keyed by its id.
     AutoModRule = 10,
+    /// At most one, keyed by 0.
+    WelcomeScreen = 11,
+    /// At most one, keyed by 0.
+    Onboarding = 12,
+    /// Keyed by the code as a number.
+    Template = 13,
+    /// At most one, keyed by 0.
+    VanityUses = 14,
 }
 
 /// Key of a resource within its guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceKey {
     pub kind: ResourceKind,
-    /// Below 2⁶³. For invites and webhooks it is unique across guilds.
+    /// Below 2⁶³. For invites, webhooks and templates it is unique across guilds.
     pub id: u64,
     /// Second part of the key; 0 for kinds with one part.
     pub part: u64,
@@ -165,6 +179,10 @@ impl GuildResource {
             }
             Self::Follower(of) => ResourceKey { kind: K::Follower, id: of.channel_id.get(), part: of.webhook_id.get() },
             Self::AutoModRule(rule) => ResourceKey::whole(K::AutoModRule, rule.id.get()),
+            Self::WelcomeScreen(_) => ResourceKey::whole(K::WelcomeScreen, 0),
+            Self::Onboarding(_) => ResourceKey::whole(K::Onboarding, 0),
+            Self::Template(template) => ResourceKey::whole(K::Template, template.code.number()),
+            Self::VanityUses(_) => ResourceKey::whole(K::VanityUses, 0),
         }
     }
 
@@ -190,6 +208,10 @@ impl GuildResource {
             Self::OpenPoll(poll) => serde_json::to_string(poll),
             Self::Follower(follower) => serde_json::to_string(follower),
             Self::AutoModRule(rule) => serde_json::to_string(&**rule),
+            Self::WelcomeScreen(screen) => serde_json::to_string(&**screen),
+            Self::Onboarding(onboarding) => serde_json::to_string(&**onboarding),
+            Self::Template(template) => serde_json::to_string(&**template),
+            Self::VanityUses(uses) => serde_json::to_string(uses),
         }
     }
 
@@ -210,6 +232,10 @@ impl GuildResource {
             k if k == K::OpenPoll as u8 => Self::OpenPoll(serde_json::from_str(json)?),
             k if k == K::Follower as u8 => Self::Follower(serde_json::from_str(json)?),
             k if k == K::AutoModRule as u8 => Self::AutoModRule(serde_json::from_str(json).map(Arc::new)?),
+            k if k == K::WelcomeScreen as u8 => Self::WelcomeScreen(serde_json::from_str(json).map(Arc::new)?),
+            k if k == K::Onboarding as u8 => Self::Onboarding(serde_json::from_str(json).map(Arc::new)?),
+            k if k == K::Template as u8 => Self::Template(serde_json::from_str(json).map(Arc::new)?),
+            k if k == K::VanityUses as u8 => Self::VanityUses(serde_json::from_str(json)?),
             _ => return Ok(None),
         }))
     }

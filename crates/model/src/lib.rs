@@ -14,6 +14,7 @@ mod auto_moderation;
 mod capabilities;
 mod channel;
 mod close_code;
+mod community;
 mod direct;
 mod emoji;
 mod event_name;
@@ -50,6 +51,10 @@ pub use auto_moderation::{AutoModAction, AutoModExecution, AutoModRule, AutoModT
 pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
 pub use close_code::{CloseCode, SessionFate};
+pub use community::{
+    FromTemplate, GuildTemplate, Onboarding, OnboardingOption, OnboardingPrompt, TemplateSource, WelcomeChannel,
+    WelcomeScreen,
+};
 pub use direct::{Direct, DirectFields};
 pub use emoji::{Emoji, ReactionEmoji, is_unicode_emoji};
 pub use event_name::EventName;

@@ -52,6 +52,9 @@ impl Member {
     /// Member flags that automatic moderation sets for quarantine. A quarantined member has the limits of a time-out.
     pub const QUARANTINE_FLAGS: u32 = 1 << 7 | 1 << 10;
 
+    /// Member flags of a member who has answered the onboarding: STARTED_ONBOARDING and COMPLETED_ONBOARDING.
+    pub const ONBOARDING_FLAGS: u32 = 1 << 1 | 1 << 3;
+
     /// A new member without nick, roles and flags.
     #[must_use]
     pub fn new(user: Arc<User>, joined_at: Timestamp) -> Self {

@@ -152,7 +152,7 @@ mod tests {
     fn tasks(guild_id: u64, count: usize, mailbox: &Arc<Mailbox>) -> Vec<Task> {
         let now = Now::new(0, 1_700_000_000_000);
         let (guild_id, owner) = (GuildId::new(guild_id), Arc::new(User::new(UserId::new(1), "owner")));
-        let new = NewGuild { guild: GuildFields::new(guild_id, "g", owner.id), owner };
+        let new = NewGuild::new(GuildFields::new(guild_id, "g", owner.id), owner);
         let limits = GuildLimits { jobs_running_max: count, ..GuildLimits::default() };
         let mut guild = Guild::create(now, new, limits, 3);
         let search = Command::SearchMembers { query: "o".to_owned(), limit: 10 };

@@ -10,9 +10,10 @@ use guildhall_guild::{
     ChannelPatch, Command, DirectCommand, EmojiPatch, Forward, GuildPatch, GuildReply, Imported, InteractionContext,
     InteractionQuery, InviteReply, Join, JoinAudience, MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan,
     NewChannel, NewDirect, NewEmoji, NewFollow, NewGuild, NewInvite, NewMember, NewMessage, NewPoll, NewRole,
-    NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Prune, PublicationId, ReactionCount, Refusal, Reply,
-    ReplyTo, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent,
-    StickerPatch, ThreadList, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
+    NewScheduledEvent, NewSticker, NewTemplate, NewThread, NewWebhook, OnboardingPatch, Page, Prune, PublicationId,
+    ReactionCount, Refusal, Reply, ReplyTo, Response, ResponsePatch, RoleAction, RoleChange, RolePatch, RolesPut,
+    ScheduledEventContent, StageContent, StickerPatch, TemplatePatch, TemplateReply, ThreadList, VoiceStatePatch,
+    WebhookAccess, WebhookPatch, WebhookPost, WelcomeScreenPatch,
 };
 use guildhall_model::{
     AuditAction, AutoModRule, Ban, ChannelType, InviteCode, Message, Nonce, OverwriteKind, Permissions, ReactionEmoji,
@@ -101,6 +102,9 @@ fn guild_patch(value: bool) -> GuildPatch {
         splash: picture(),
         discovery_splash: picture(),
         banner: picture(),
+        vanity_url_code: Some(value.then(|| "ours".into())),
+        widget_enabled: Some(value),
+        widget_channel_id: Some(value.then(|| id(100))),
     }
 }
 
@@ -273,6 +277,29 @@ pub fn commands() -> Vec<Command> {
         StartTyping => Command::StartTyping(id(100));
         UpdateGuild => Command::UpdateGuild(Box::new(guild_patch(true)));
         DeleteGuild => Command::DeleteGuild;
+        ReadWelcomeScreen => Command::ReadWelcomeScreen;
+        UpdateWelcomeScreen => Command::UpdateWelcomeScreen(Box::new(WelcomeScreenPatch {
+            enabled: Some(true), description: Some(None), channels: Some(welcome_screen().channels.clone()),
+        }));
+        ReadOnboarding => Command::ReadOnboarding;
+        UpdateOnboarding => Command::UpdateOnboarding(Box::new(OnboardingPatch {
+            enabled: Some(true), mode: Some(1), default_channel_ids: Some(vec![id(100)]),
+            prompts: Some(onboarding().prompts.clone()),
+        }));
+        AnswerOnboarding => Command::AnswerOnboarding { options: vec![id(71)], replaces: true };
+        ReadVanityInvite => Command::ReadVanityInvite("ours".into());
+        AcceptVanityInvite => Command::AcceptVanityInvite("ours".into(), user(7));
+        ListTemplates => Command::ListTemplates;
+        CreateTemplate => Command::CreateTemplate(Box::new(NewTemplate {
+            code: InviteCode::new(5), name: "template".to_owned(), description: text("of a guild"),
+        }));
+        UpdateTemplate => Command::UpdateTemplate(InviteCode::new(5), Box::new(TemplatePatch {
+            name: text("other"), description: Some(None),
+        }));
+        SyncTemplate => Command::SyncTemplate(InviteCode::new(5));
+        DeleteTemplate => Command::DeleteTemplate(InviteCode::new(5));
+        ReadTemplate => Command::ReadTemplate(InviteCode::new(5));
+        UseTemplate => Command::UseTemplate(InviteCode::new(5));
         CreateRole => Command::CreateRole(Box::new(NewRole {
             id: Some(id(901)), name: "role".to_owned(), color: 7, hoist: true, position: 1, permissions: Permissions::ALL,
             managed: true, mentionable: true, icon: Some(RoleIcon::Emoji("🔥".into())),
@@ -406,6 +433,9 @@ pub fn commands() -> Vec<Command> {
         Command::UpdateVoiceState(id(7), VoiceStatePatch::default()),
         Command::UpdateGuild(Box::new(guild_patch(false))),
         Command::UpdateGuild(Box::default()),
+        Command::UpdateWelcomeScreen(Box::default()),
+        Command::UpdateOnboarding(Box::default()),
+        Command::UpdateTemplate(InviteCode::new(5), Box::default()),
         Command::UpdateRole(id(901), Box::new(role_patch(false))),
         Command::UpdateRole(id(901), Box::default()),
         Command::UpdateChannel(id(100), Box::new(channel_patch(false))),
@@ -457,6 +487,10 @@ fn message_reply(referenced: Option<Option<Arc<guildhall_model::Message>>>) -> R
     Reply::Message(Box::new(MessageReply { message: message(5_000), reactions, referenced }))
 }
 
+fn template_reply() -> TemplateReply {
+    TemplateReply { template: template(), is_dirty: true }
+}
+
 pub fn replies() -> Vec<Reply> {
     let mut examples = examples_of! { Reply:
         Done => Reply::Done;
@@ -483,12 +517,17 @@ pub fn replies() -> Vec<Reply> {
         AuditLog => Reply::AuditLog(vec![audit_entry()]);
         Invite => Reply::Invite(Box::new(InviteReply {
             invite: invite(), structure: structure(2), member_count: 3, presence_count: 2,
+            welcome_screen: Some(welcome_screen()),
         }));
         Invites => Reply::Invites(vec![invite()], structure(2));
         Webhook => Reply::Webhook(webhook());
         Webhooks => Reply::Webhooks(vec![webhook()]);
         AutoModRules => Reply::AutoModRules(vec![auto_mod_rule()]);
         AutoModRule => Reply::AutoModRule(auto_mod_rule());
+        WelcomeScreen => Reply::WelcomeScreen(welcome_screen());
+        Onboarding => Reply::Onboarding(onboarding());
+        Template => Reply::Template(Box::new(template_reply()));
+        Templates => Reply::Templates(vec![template_reply()]);
         Followers => Reply::Followers(vec![follower()]);
         Pins => Reply::Pins(vec![(id(5_000), at(0))]);
         Audience => Reply::Audience(Audience { member_count: 3, presence_count: 2 });
@@ -517,6 +556,11 @@ pub fn refusals() -> Vec<Refusal> {
         UnknownGuild => Refusal::UnknownGuild;
         UnknownAutoModRule => Refusal::UnknownAutoModRule;
         TooManyRules => Refusal::TooManyRules;
+        UnknownWelcomeScreen => Refusal::UnknownWelcomeScreen;
+        OnboardingRequirements => Refusal::OnboardingRequirements;
+        UnknownTemplate => Refusal::UnknownTemplate;
+        TemplateExists => Refusal::TemplateExists;
+        TemplateTooLarge => Refusal::TemplateTooLarge;
         InvalidMessageType => Refusal::InvalidMessageType;
         CrosspostedBefore => Refusal::CrosspostedBefore;
         TooManyFollowers => Refusal::TooManyFollowers;
@@ -598,7 +642,7 @@ fn commands_cross() {
         assert_eq!(received.0, Actor::User(id(7)));
     }
     crossed(&Actor::System);
-    crossed(&NewGuild { guild: guild(), owner: user(50) });
+    crossed(&NewGuild::new(guild(), user(50)));
     crossed(&NewDirect { id: id(300), recipients: vec![user(7), user(8)], is_group: true });
 }
 

@@ -4,10 +4,11 @@ use guildhall_guild_protocol::{GuildReplica, GuildStructure, MemberEntry, Member
 use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, AutoModAction, AutoModExecution, AutoModRule,
     AutoModTrigger, Channel, ChannelId, ChannelType, ClientStatus, DefaultReaction, Direct, DirectFields, Emoji,
-    Follower, ForumFields, ForumTag, Guild, GuildId, Id, Invite, InviteCode, Member, MemberPictures, Message,
-    MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Overwrite, OverwriteKind, Permissions,
-    Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status,
-    Sticker, StickerItem, ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource,
+    Follower, ForumFields, ForumTag, Guild, GuildId, GuildTemplate, Id, Invite, InviteCode, Member, MemberPictures,
+    Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Onboarding, OnboardingOption,
+    OnboardingPrompt, Overwrite, OverwriteKind, Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role,
+    RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker, StickerItem, TemplateSource, ThreadFields,
+    ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource, WelcomeChannel, WelcomeScreen,
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -217,6 +218,9 @@ pub fn guild() -> Guild {
         default_message_notifications: 1,
         explicit_content_filter: 2,
         system_channel_id: Some(id(101)),
+        vanity_url_code: Some("ours".into()),
+        widget_enabled: true,
+        widget_channel_id: Some(id(100)),
         features: vec!["COMMUNITY".to_owned()],
         emojis: vec![emoji()],
         stickers: vec![sticker()],
@@ -467,4 +471,51 @@ pub fn auto_mod_execution() -> AutoModExecution {
         matched_keyword: text("*a"),
         matched_content: text("a"),
     }
+}
+
+fn reaction_emoji() -> Option<ReactionEmoji> {
+    Some(ReactionEmoji { id: Some(id(51)), name: "party".to_owned() })
+}
+
+pub fn welcome_screen() -> Arc<WelcomeScreen> {
+    let channel = WelcomeChannel { channel_id: id(100), description: "rules".to_owned(), emoji: reaction_emoji() };
+    Arc::new(WelcomeScreen { enabled: true, description: text("hello"), channels: vec![channel] })
+}
+
+pub fn onboarding() -> Arc<Onboarding> {
+    let option = OnboardingOption {
+        id: id(71),
+        title: "yes".to_owned(),
+        description: text("why not"),
+        emoji: reaction_emoji(),
+        role_ids: vec![id(901)],
+        channel_ids: vec![id(100)],
+    };
+    let prompt = OnboardingPrompt {
+        id: id(70),
+        kind: 1,
+        title: "news?".to_owned(),
+        single_select: true,
+        required: true,
+        in_onboarding: true,
+        options: vec![option],
+    };
+    let (mode, default_channel_ids) = (Onboarding::MODE_ADVANCED, vec![id(100)]);
+    Arc::new(Onboarding { enabled: true, mode, default_channel_ids, prompts: vec![prompt] })
+}
+
+pub fn template() -> Arc<GuildTemplate> {
+    let structure = structure(2);
+    let roles = structure.roles.values().map(|role| &**role);
+    let channels = structure.channels.values().map(|channel| &**channel);
+    Arc::new(GuildTemplate {
+        code: InviteCode::new(5),
+        name: "template".to_owned(),
+        description: text("of a guild"),
+        creator: Some(user(7)),
+        created_at: at(1),
+        updated_at: at(2),
+        usage_count: 3,
+        source: Arc::new(TemplateSource::new(&structure.guild, roles, channels)),
+    })
 }

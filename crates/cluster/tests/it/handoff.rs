@@ -28,6 +28,10 @@ fn resources() -> Vec<GuildResource> {
         AuditEntry => GuildResource::AuditEntry(audit_entry());
         AutoModRule => GuildResource::AutoModRule(auto_mod_rule());
         Follower => GuildResource::Follower(follower());
+        WelcomeScreen => GuildResource::WelcomeScreen(welcome_screen());
+        Onboarding => GuildResource::Onboarding(onboarding());
+        Template => GuildResource::Template(template());
+        VanityUses => GuildResource::VanityUses(3);
         OpenPoll => GuildResource::OpenPoll(OpenPoll { channel_id: id(2), message_id: id(3), expires_at: at(5) });
     }
 }

@@ -107,6 +107,24 @@ pub enum Refusal {
     /// More rules of this type than a guild can have.
     #[error("Maximum number of auto moderation rules of this type reached")]
     TooManyRules,
+    /// The guild has no welcome screen.
+    #[error("Unknown Guild Welcome Screen")]
+    UnknownWelcomeScreen,
+    /// An enabled onboarding has more channels.
+    #[error(
+        "Cannot update onboarding while below requirements: it needs 7 channels, and in 5 of them @everyone must be \
+         able to send messages"
+    )]
+    OnboardingRequirements,
+    /// No template has this code.
+    #[error("Unknown guild template")]
+    UnknownTemplate,
+    /// A guild has at most one.
+    #[error("This guild already has a template")]
+    TemplateExists,
+    /// The guild has more overwrites of roles than a template can have.
+    #[error("This guild has more than 10000 permission overwrites of roles: a template cannot have that many")]
+    TemplateTooLarge,
     /// The message's type does not allow this.
     #[error("Invalid message type")]
     InvalidMessageType,
@@ -344,6 +362,11 @@ impl Refusal {
             Self::TooManyReactions => (400, 30010),
             Self::UnknownAutoModRule => (404, 10066),
             Self::TooManyRules => (400, 0),
+            Self::UnknownWelcomeScreen => (404, 10069),
+            Self::OnboardingRequirements => (400, 350_001),
+            Self::UnknownTemplate => (404, 10057),
+            Self::TemplateExists => (400, 30031),
+            Self::TemplateTooLarge => (400, 0),
             Self::InvalidMessageType => (400, 50068),
             Self::CrosspostedBefore => (400, 40033),
             Self::TooManyFollowers => (400, 30007),

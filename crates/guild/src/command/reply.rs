@@ -1,11 +1,11 @@
 //! Replies of a guild to successful commands.
 
-use super::{Imported, InteractionContext, RolesPut};
+use super::{Imported, InteractionContext, RolesPut, TemplateReply};
 use crate::job::Audience;
 use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, VoiceEntry, message_form};
 use guildhall_model::{
-    AuditEntry, AutoModRule, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Permissions,
-    ReactionEmoji, Role, ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
+    AuditEntry, AutoModRule, Ban, Channel, ChannelId, Direct, Emoji, Follower, Invite, Member, MessageId, Onboarding,
+    Permissions, ReactionEmoji, Role, ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook, WelcomeScreen,
 };
 use guildhall_stdx::{CowMap, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,12 @@ pub enum Reply {
     /// Rules of auto moderation, by id.
     AutoModRules(Vec<Arc<AutoModRule>>),
     AutoModRule(Arc<AutoModRule>),
+    /// The welcome screen, with channels that exist.
+    WelcomeScreen(Arc<WelcomeScreen>),
+    /// The onboarding, with channels and roles that exist.
+    Onboarding(Arc<Onboarding>),
+    Template(Box<TemplateReply>),
+    Templates(Vec<TemplateReply>),
     /// Channels that follow an announcement channel.
     Followers(Vec<Follower>),
     /// Pinned messages, and since when.
@@ -113,6 +119,9 @@ pub struct InviteReply {
     pub member_count: u64,
     /// Members who are not offline.
     pub presence_count: u64,
+    /// If it is enabled.
+    #[serde(default)]
+    pub welcome_screen: Option<Arc<WelcomeScreen>>,
 }
 
 /// A message, as a reply.

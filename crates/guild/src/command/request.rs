@@ -8,16 +8,17 @@ use super::{
     ArchivedThreads, AuditQuery, AutoModPatch, BackendCommand, ChannelMove, ChannelPatch, Command, CommandResult,
     DirectCommand, EmojiPatch, Expected, Forward, GuildPatch, GuildReply, Imported, InteractionContext,
     InteractionQuery, InviteReply, JoinAudience, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji,
-    NewFollow, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page,
-    Reply, Response, ResponsePatch, RoleChange, RolePatch, RolesPut, ScheduledEventContent, StageContent, StickerPatch,
-    ThreadList, ThreadReply, VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost,
+    NewFollow, NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewTemplate, NewThread,
+    NewWebhook, OnboardingPatch, Page, Reply, Response, ResponsePatch, RoleChange, RolePatch, RolesPut,
+    ScheduledEventContent, StageContent, StickerPatch, TemplatePatch, TemplateReply, ThreadList, ThreadReply,
+    VoiceStatePatch, WebhookAccess, WebhookPatch, WebhookPost, WelcomeScreenPatch,
 };
 use crate::{job::Audience, publications::PublicationId};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable, VoiceEntry};
 use guildhall_model::{
     AuditEntry, AutoModRule, Channel, ChannelId, Direct, Emoji, EmojiId, Follower, Guild, Id, Invite, InviteCode,
-    Member, Message, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent,
-    StageInstance, Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
+    Member, Message, MessageId, Onboarding, Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId,
+    ScheduledEvent, StageInstance, Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId, WelcomeScreen,
 };
 use guildhall_stdx::Timestamp;
 use std::{convert::identity, sync::Arc};
@@ -245,6 +246,10 @@ reply_values! {
     Followers: Vec<Follower>;
     AutoModRules: Vec<Arc<AutoModRule>>;
     AutoModRule: Arc<AutoModRule>;
+    WelcomeScreen: Arc<WelcomeScreen>;
+    Onboarding: Arc<Onboarding>;
+    Template: Box<TemplateReply>;
+    Templates: Vec<TemplateReply>;
     Audience: Audience;
     Count: u64;
     Imported: Box<Imported>;
@@ -310,6 +315,20 @@ requests! {
     StartTyping(channel: ChannelId) -> ();
     UpdateGuild(patch: Box<GuildPatch>) -> Box<GuildReply>;
     DeleteGuild -> ();
+    ReadWelcomeScreen -> Arc<WelcomeScreen>;
+    UpdateWelcomeScreen(patch: Box<WelcomeScreenPatch>) -> Arc<WelcomeScreen>;
+    ReadOnboarding -> Arc<Onboarding>;
+    UpdateOnboarding(patch: Box<OnboardingPatch>) -> Arc<Onboarding>;
+    AnswerOnboarding { options: Vec<Id<()>>, replaces: bool } -> Arc<Member>;
+    ReadVanityInvite(code: Box<str>) -> Box<InviteReply>;
+    AcceptVanityInvite(code: Box<str>, user: Arc<User>) -> Box<InviteReply>;
+    ListTemplates -> Vec<TemplateReply>;
+    CreateTemplate(new: Box<NewTemplate>) -> Box<TemplateReply>;
+    UpdateTemplate(code: InviteCode, patch: Box<TemplatePatch>) -> Box<TemplateReply>;
+    SyncTemplate(code: InviteCode) -> Box<TemplateReply>;
+    DeleteTemplate(code: InviteCode) -> Box<TemplateReply>;
+    ReadTemplate(code: InviteCode) -> Box<TemplateReply>;
+    UseTemplate(code: InviteCode) -> ();
     CreateRole(new: Box<NewRole>) -> Arc<Role>;
     UpdateRole(role: RoleId, patch: Box<RolePatch>) -> Arc<Role>;
     DeleteRole(role: RoleId) -> ();

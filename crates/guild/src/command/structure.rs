@@ -2,8 +2,8 @@
 
 use super::some;
 use guildhall_model::{
-    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, RoleIcon, RoleId, User,
-    UserId,
+    Channel, ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, Role, RoleIcon,
+    RoleId, User, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -32,6 +32,14 @@ pub struct GuildPatch {
     pub system_channel_id: Option<Option<ChannelId>>,
     /// Language, like `en-US`.
     pub preferred_locale: Option<String>,
+    /// Code of the vanity URL, which the caller has claimed, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
+    pub vanity_url_code: Option<Option<Box<str>>>,
+    /// Whether anyone may read the widget.
+    pub widget_enabled: Option<bool>,
+    /// Channel that the widget names, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
+    pub widget_channel_id: Option<Option<ChannelId>>,
     /// Hash of a new icon, or none.
     #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub icon: Option<Option<Box<str>>>,
@@ -53,6 +61,20 @@ pub struct NewGuild {
     pub guild: Guild,
     /// Its first member.
     pub owner: Arc<User>,
+    /// Its roles, with ids from `Node::next_id`. Without `@everyone` that has the permissions of any new guild.
+    #[serde(default)]
+    pub roles: Vec<Role>,
+    /// Its channels, with such ids.
+    #[serde(default)]
+    pub channels: Vec<Channel>,
+}
+
+impl NewGuild {
+    /// Without channels.
+    #[must_use]
+    pub fn new(guild: Guild, owner: Arc<User>) -> Self {
+        Self { guild, owner, roles: Vec::new(), channels: Vec::new() }
+    }
 }
 
 /// A role to be made.

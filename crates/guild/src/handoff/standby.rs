@@ -112,6 +112,10 @@ impl Guild {
             GuildResource::AuditEntry(entry) => self.audit.insert(entry),
             GuildResource::OpenPoll(poll) => self.polls.follow(poll),
             GuildResource::AutoModRule(rule) => self.auto_mod.follow(rule),
+            GuildResource::WelcomeScreen(screen) => self.resources.welcome_screen = Some(screen),
+            GuildResource::Onboarding(onboarding) => self.resources.onboarding = Some(onboarding),
+            GuildResource::Template(template) => self.resources.template = Some(template),
+            GuildResource::VanityUses(uses) => self.resources.vanity_uses = uses,
             GuildResource::Follower(of) => {
                 self.resources.followers.entry(of.channel_id).or_default().insert(of.webhook_id, of.guild_id);
             }
@@ -154,6 +158,10 @@ impl Guild {
                 }
             }
             ResourceKind::AutoModRule => drop(self.auto_mod.remove(Id::new(id))),
+            ResourceKind::WelcomeScreen => self.resources.welcome_screen = None,
+            ResourceKind::Onboarding => self.resources.onboarding = None,
+            ResourceKind::Template => self.resources.template = None,
+            ResourceKind::VanityUses => self.resources.vanity_uses = 0,
             ResourceKind::OpenPoll => drop(self.polls.remove((ChannelId::new(id), MessageId::new(part)))),
         }
     }

@@ -1,13 +1,14 @@
-//! In-memory index of bans, invites, webhooks and pins.
+//! In-memory index of bans, invites, webhooks, pins and community settings.
 //!
-//! Owns        `ResourceIndex`: bans, invites, webhooks and pins by their keys.
+//! Owns        `ResourceIndex`: bans, invites, webhooks and pins by their keys; the community settings.
 //! Invariants  equals the content of the store plus writes in flight.
 //! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each
 //!             enforced on insertion.
 //! Not here    the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary_members`.
 
 use guildhall_model::{
-    Ban, ChannelId, Follower, GuildId, GuildResource, Invite, InviteCode, MessageId, Pin, UserId, Webhook, WebhookId,
+    Ban, ChannelId, Follower, GuildId, GuildResource, GuildTemplate, Invite, InviteCode, MessageId, Onboarding, Pin,
+    UserId, Webhook, WebhookId, WelcomeScreen,
 };
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,6 +22,11 @@ pub(crate) struct ResourceIndex {
     pub pins: BTreeMap<ChannelId, BTreeMap<MessageId, Timestamp>>,
     /// Webhooks that follow an announcement channel, with their guilds. No entry for channels without followers.
     pub followers: BTreeMap<ChannelId, BTreeMap<WebhookId, GuildId>>,
+    pub welcome_screen: Option<Arc<WelcomeScreen>>,
+    pub onboarding: Option<Arc<Onboarding>>,
+    pub template: Option<Arc<GuildTemplate>>,
+    /// Accounts that joined by the vanity URL. Not stored while it is 0.
+    pub vanity_uses: u32,
 }
 
 impl ResourceIndex {
@@ -37,6 +43,10 @@ impl ResourceIndex {
                 GuildResource::Follower(of) => {
                     all.followers.entry(of.channel_id).or_default().insert(of.webhook_id, of.guild_id);
                 }
+                GuildResource::WelcomeScreen(screen) => all.welcome_screen = Some(screen),
+                GuildResource::Onboarding(onboarding) => all.onboarding = Some(onboarding),
+                GuildResource::Template(template) => all.template = Some(template),
+                GuildResource::VanityUses(uses) => all.vanity_uses = uses,
                 // Stored with their threads.
                 GuildResource::ThreadMember(_) => {}
                 // `TemporaryMembers` holds them.
@@ -68,7 +78,13 @@ impl ResourceIndex {
                 GuildResource::Follower(Follower { channel_id, webhook_id, guild_id })
             })
         });
-        bans.chain(invites).chain(webhooks).chain(pins).chain(followers)
+        let settings = [
+            self.welcome_screen.clone().map(GuildResource::WelcomeScreen),
+            self.onboarding.clone().map(GuildResource::Onboarding),
+            self.template.clone().map(GuildResource::Template),
+            (self.vanity_uses > 0).then_some(GuildResource::VanityUses(self.vanity_uses)),
+        ];
+        bans.chain(invites).chain(webhooks).chain(pins).chain(followers).chain(settings.into_iter().flatten())
     }
 
     /// Number of resources.

@@ -280,7 +280,7 @@ impl World {
 
     pub fn with_limits(limits: GuildLimits) -> Self {
         let now = Now::new(1_000, 1_700_000_000_000);
-        let new = NewGuild { guild: GuildFields::new(GUILD, "guild", OWNER), owner: user(OWNER) };
+        let new = NewGuild::new(GuildFields::new(GUILD, "guild", OWNER), user(OWNER));
         let mut world = Self {
             guild: Guild::create(now, new, limits, 3),
             now,

@@ -5,6 +5,7 @@ mod audit;
 mod auto_moderation;
 mod backend;
 mod bulk;
+mod community;
 mod direct;
 mod export;
 mod feed;

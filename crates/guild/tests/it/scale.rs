@@ -9,9 +9,9 @@ use crate::fixture::*;
 use guildhall_guild::{
     Actor, ArchivedThreads, AutoModPatch, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Forward,
     Guild, GuildLimits, GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, InteractionQuery, Job, JoinAudience, MemberFilter,
-    MemberPatch, MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll, NewThread,
-    NewWebhook, Outcome, Output, Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch, RoleAction, RolePatch,
-    VoiceStatePatch, WebhookAccess, WebhookPost,
+    MemberPatch, MessagePatch, MessageRecord, NewBan, NewFollow, NewInvite, NewMember, NewMessage, NewPoll,
+    NewTemplate, NewThread, NewWebhook, Outcome, Output, Page, Prune, RESOLVED_MAX, Reply, Response, ResponsePatch,
+    RoleAction, RolePatch, VoiceStatePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
@@ -253,6 +253,31 @@ impl Lab {
         }
     }
 
+    fn community(&mut self) {
+        let code = InviteCode::new(9);
+        let new = NewTemplate { code, name: "template".to_owned(), description: None };
+        let vanity = GuildPatch { vanity_url_code: Some(Some("ours".into())), ..GuildPatch::default() };
+        for command in [
+            Command::UpdateWelcomeScreen(Box::default()),
+            Command::ReadWelcomeScreen,
+            Command::UpdateOnboarding(Box::default()),
+            Command::ReadOnboarding,
+            Command::CreateTemplate(Box::new(new)),
+            Command::UpdateTemplate(code, Box::default()),
+            Command::SyncTemplate(code),
+            Command::ListTemplates,
+            Command::UpdateGuild(Box::new(vanity)),
+        ] {
+            self.owner(command);
+        }
+        self.system(Command::ReadTemplate(code));
+        self.system(Command::UseTemplate(code));
+        self.owner(Command::DeleteTemplate(code));
+        self.system(Command::ReadVanityInvite("ours".into()));
+        let newcomer = Arc::new(User::new(UserId::new(999_999_999), "newcomer"));
+        self.system(Command::AcceptVanityInvite("ours".into(), newcomer));
+    }
+
     fn messages(&mut self) {
         let message = self.owner(Command::CreateMessage(CHANNEL, Box::new(text("@everyone hello"))));
         let message = message_id(&message);
@@ -309,6 +334,7 @@ impl Lab {
         self.owner(Command::ListAutoModRules);
         self.command(Actor::User(member(1)), Command::CreateMessage(CHANNEL, Box::new(text("no such word"))));
         self.owner(Command::DeleteAutoModRule(rule));
+        self.community();
         let news = Command::CreateChannel(Box::new(new_channel("news", ChannelType::Announcement)));
         let news = match self.system(news) {
             Outcome::Reply(Ok(Reply::Channel(channel))) => channel.id,

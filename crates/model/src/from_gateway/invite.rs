@@ -3,8 +3,9 @@
 use super::UserBody;
 use crate::{
     channel::{Channel, ChannelType},
+    community::{WelcomeChannel, WelcomeScreen},
     guild::Guild,
-    id::{ChannelId, GuildId},
+    id::{ChannelId, EmojiId, GuildId},
     invite::{Invite, InviteCode},
 };
 use guildhall_stdx::Timestamp;
@@ -57,10 +58,42 @@ struct InviteGuildBody<'a> {
     description: Option<&'a str>,
     features: &'a [String],
     verification_level: u8,
-    vanity_url_code: (),
+    vanity_url_code: Option<&'a str>,
     nsfw_level: u8,
     nsfw: bool,
     premium_subscription_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    welcome_screen: Option<WelcomeScreenBody<'a>>,
+}
+
+/// Welcome screen of a guild.
+#[derive(Clone, Debug, Serialize)]
+pub struct WelcomeScreenBody<'a> {
+    description: Option<&'a str>,
+    welcome_channels: Vec<WelcomeChannelBody<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct WelcomeChannelBody<'a> {
+    channel_id: ChannelId,
+    description: &'a str,
+    emoji_id: Option<EmojiId>,
+    emoji_name: Option<&'a str>,
+}
+
+impl<'a> From<&'a WelcomeScreen> for WelcomeScreenBody<'a> {
+    fn from(screen: &'a WelcomeScreen) -> Self {
+        let channel = |channel: &'a WelcomeChannel| WelcomeChannelBody {
+            channel_id: channel.channel_id,
+            description: &channel.description,
+            emoji_id: channel.emoji.as_ref().and_then(|emoji| emoji.id),
+            emoji_name: channel.emoji.as_ref().map(|emoji| &*emoji.name),
+        };
+        Self {
+            description: screen.description.as_deref(),
+            welcome_channels: screen.channels.iter().map(channel).collect(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -89,7 +122,7 @@ pub struct InviteBody<'a> {
 /// Fields visible to anyone who has the code.
 #[derive(Clone, Debug, Serialize)]
 struct KnownInvite<'a> {
-    code: InviteCode,
+    code: String,
     #[serde(rename = "type")]
     kind: u8,
     guild_id: GuildId,
@@ -103,7 +136,7 @@ impl<'a> InviteBody<'a> {
     #[must_use]
     pub fn known(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
         let known = KnownInvite {
-            code: invite.code,
+            code: invite.code.to_string(),
             kind: 0,
             guild_id: invite.guild_id,
             inviter: invite.inviter.as_deref().map(|user| UserBody::from(user).for_rest()),
@@ -128,10 +161,11 @@ impl<'a> InviteBody<'a> {
                 description: guild.description.as_deref(),
                 features: &guild.features,
                 verification_level: guild.verification_level,
-                vanity_url_code: (),
+                vanity_url_code: guild.vanity_url_code.as_deref(),
                 nsfw_level: 0,
                 nsfw: false,
                 premium_subscription_count: 0,
+                welcome_screen: None,
             },
             channel: channel.map(|channel| InviteChannelBody {
                 id: channel.id,
@@ -141,6 +175,22 @@ impl<'a> InviteBody<'a> {
             approximate_member_count: None,
             approximate_presence_count: None,
         }
+    }
+
+    /// The same with a code of the guild's own choice.
+    #[must_use]
+    pub fn with_vanity_code(mut self, code: &str) -> Self {
+        if let Some(known) = &mut self.known {
+            code.clone_into(&mut known.code);
+        }
+        self
+    }
+
+    /// Adds the guild's welcome screen.
+    #[must_use]
+    pub fn with_welcome_screen(mut self, screen: Option<&'a WelcomeScreen>) -> Self {
+        self.guild.welcome_screen = screen.map(Into::into);
+        self
     }
 
     /// Adds the guild's member and presence counts.

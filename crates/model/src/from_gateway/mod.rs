@@ -39,7 +39,7 @@ pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use direct::DirectBody;
 pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot, GuildText};
 pub use guild::{EmojiBody, GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
-pub use invite::{InviteBody, InviteEventBody};
+pub use invite::{InviteBody, InviteEventBody, WelcomeScreenBody};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
 pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
 pub use message::{

@@ -150,7 +150,7 @@ impl Bench {
     /// With a guild, a channel in it, and a relay.
     fn ready() -> (Self, ChannelId) {
         let mut bench = Self::new();
-        let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
+        let new = NewGuild::new(GuildFields::new(GUILD, "g", OWNER), Arc::new(User::new(OWNER, "owner")));
         let (answer, receiver) = oneshot::channel();
         bench.with(|host, cx| host.handle_input(cx, Input::Create(CreateRequest::Guild(Box::new(new)), answer)));
         bench.answer(receiver).unwrap();

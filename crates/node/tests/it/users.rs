@@ -177,7 +177,7 @@ async fn a_guild_undoes_no_change_and_learns_of_it() {
     let stale = Arc::new(User { username: "stale".to_owned(), ..User::clone(&user(OWNER)) });
     world.node.put_user(user(OWNER)).await.unwrap();
     let guild = guildhall_model::Guild::new(GuildId::new(0), "another", OWNER);
-    world.node.create_guild(guildhall_guild::NewGuild { guild, owner: stale }).await.unwrap();
+    world.node.create_guild(guildhall_guild::NewGuild::new(guild, stale)).await.unwrap();
     assert_eq!(world.node.user(OWNER).await.unwrap(), Some(user(OWNER)));
 }
 

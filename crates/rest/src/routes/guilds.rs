@@ -33,7 +33,7 @@ const AUDIT_PAGE_MAX: i64 = 100;
 /// Guilds of one account (docs/protocol/reference.md §1.5); an account with more may not make another.
 const GUILDS_MAX: usize = 200;
 
-fn body(guild: &GuildReply) -> Response {
+pub(super) fn body(guild: &GuildReply) -> Response {
     body_with(guild, None)
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn create(
     let mut owned = fields(guild_id, caller.id);
     owned.icon = hash_of(&icon).flatten().map(String::from);
     let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
-    let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
+    let created = api.node.create_guild(NewGuild::new(owned, caller.0.clone())).await;
     held.settled(created.map_err(ApiError::from)).await?;
     api.node.settle_member(guild_id, &caller).await?;
     let general = NewChannel {
@@ -195,6 +195,7 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
             splash,
             discovery_splash,
             banner,
+            ..GuildPatch::default()
         };
         Some((patch, pictures))
     })?;

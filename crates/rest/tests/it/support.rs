@@ -213,7 +213,7 @@ impl World {
         let trusted = account(&node, 201, "trusted", Some(flags)).await;
         let owner = node.user(ana.id).await.unwrap().unwrap();
         let id: GuildId = node.next_id().await.unwrap();
-        let new = NewGuild { guild: Guild::new(id, "demo", ana.id), owner };
+        let new = NewGuild::new(Guild::new(id, "demo", ana.id), owner);
         let guild = node.create_guild(new).await.unwrap();
         for member in [&bob, &bot, &trusted] {
             let user = node.user(member.id).await.unwrap().unwrap();

@@ -72,7 +72,7 @@ fn require(is_there: bool, what: &'static str) -> Result<(), StoreError> {
 const FIRST_MESSAGE: MessageId = MessageId::new(0);
 const LAST_MESSAGE: MessageId = MessageId::new(u64::MAX);
 const FIRST_RESOURCE: ResourceKey = ResourceKey { kind: ResourceKind::Ban, id: 0, part: 0 };
-const LAST_RESOURCE: ResourceKey = ResourceKey { kind: ResourceKind::AutoModRule, id: u64::MAX, part: u64::MAX };
+const LAST_RESOURCE: ResourceKey = ResourceKey { kind: ResourceKind::VanityUses, id: u64::MAX, part: u64::MAX };
 
 impl State {
     pub(super) fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {

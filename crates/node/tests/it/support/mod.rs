@@ -215,7 +215,7 @@ pub async fn create_guild(node: &Node) -> GuildId {
 }
 
 pub fn new_guild(id: u64, owner: UserId) -> NewGuild {
-    NewGuild { guild: Guild::new(GuildId::new(id), "a guild", owner), owner: user(owner) }
+    NewGuild::new(Guild::new(GuildId::new(id), "a guild", owner), user(owner))
 }
 
 pub fn session(partition: u16, slot: u32) -> SessionKey {
