@@ -43,6 +43,9 @@ MOVES = "guildhall_context_moves_total"
 
 HISTORY_PAGE = 100
 
+# Of the guild, for libraries that read one.
+VANITY_CODE = "conformance"
+
 
 class Scenario:
     """One run of one mode."""
@@ -90,6 +93,7 @@ class Scenario:
             self._own_file()
             self._other_events()
             self._interactions()
+            self._community()
             for kind in CUTS:
                 self._survive(kind)
             self._read_history()
@@ -217,6 +221,29 @@ class Scenario:
             invoker.wait_guild(self._guild_id)
             place = (self._guild_id, self._channel_id, self._own_id)
             Interactions(self._client, invoker, self._other, *place).run()
+
+    def _community(self):
+        """Widget, welcome screen, vanity URL, onboarding and template, if the client reports that it has them."""
+        (start,) = self._client.all("start")
+        if not start.get("community"):
+            return
+        guild = self._other.get(f"/guilds/{self._guild_id}")
+        # Not every library can set a code.
+        self._own.patch(f"/guilds/{self._guild_id}/vanity-url", {"code": VANITY_CODE})
+        place = {"guild_id": self._guild_id, "channel_id": self._channel_id}
+        self._client.send("community", code=VANITY_CODE, **place)
+        wanted = {
+            "widget": guild["name"],
+            "welcome": "here",
+            "vanity": VANITY_CODE,
+            "invite": self._guild_id,
+            "template": "ours",
+            "onboarding": "yes",
+        }
+        seen = self._client.wait_for("the settings of the guild", "community")
+        wrong = {key: value for key, value in seen.items() if key in wanted and value != wanted[key]}
+        if wrong or len(wanted.keys() & seen.keys()) < len(wanted) - 1:
+            raise Failure(f"the settings of the guild came back as {seen}")
 
     def _edit(self, message_id, content):
         self._other.patch(self._path("messages", message_id), {"content": content})

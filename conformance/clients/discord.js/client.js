@@ -31,7 +31,7 @@ const known = new Set(Object.values(GatewayDispatchEvents));
 const intents = Object.values(GatewayIntentBits).filter((bit) => typeof bit === 'number');
 const client = new Client({ intents, rest: { api: settings.api_base } });
 
-emit('start', { library: 'discord.js', version, files: true, interactions: true });
+emit('start', { library: 'discord.js', version, files: true, interactions: true, community: true });
 
 client.on(Events.Raw, (packet) => {
   emit('dispatch', { s: packet.s, t: packet.t });
@@ -182,6 +182,32 @@ listen({
     });
     await client.guilds.cache.get(guild_id).members.fetch();
     emit('members', { count: await all });
+  },
+  // Settings of the guild: widget, welcome screen, vanity URL, onboarding and template.
+  async community({ guild_id, channel_id, code }) {
+    const guild = client.guilds.cache.get(guild_id);
+    const channel = guild.channels.cache.get(channel_id);
+    await guild.setWidgetSettings({ enabled: true, channel });
+    const widget = await guild.fetchWidget();
+    const welcomeChannels = [{ channel, description: 'here', emoji: '👋' }];
+    const screen = await guild.editWelcomeScreen({ enabled: true, description: 'hello', welcomeChannels });
+    const vanity = await guild.fetchVanityData();
+    const invite = await client.fetchInvite(code);
+    const options = [{ title: 'yes', channels: [channel], emoji: '📰' }];
+    const onboarding = await guild.editOnboarding({ prompts: [{ title: 'news?', options }], mode: 1 });
+    const [prompt] = onboarding.prompts.values();
+    for (const old of (await guild.fetchTemplates()).values()) await old.delete();
+    await (await guild.createTemplate('ours', 'of a guild')).sync();
+    const [{ code: made }] = (await guild.fetchTemplates()).values();
+    const template = await client.fetchGuildTemplate(made);
+    emit('community', {
+      widget: widget.name,
+      welcome: screen.welcomeChannels.first().description,
+      vanity: vanity.code,
+      invite: invite.guild.id,
+      template: template.name,
+      onboarding: prompt.options.first().title,
+    });
   },
   async quit() {
     await client.destroy();

@@ -168,6 +168,9 @@ class Client(Reports, discord.AutoShardedClient):
         if cmd == "register":
             emit("registered", count=len(await self.tree.sync()))
             return
+        if cmd == "community":
+            await self.set_community(**rest)
+            return
         if cmd != "file":
             await super().run_command(cmd, **rest)
             return
@@ -186,6 +189,26 @@ class Client(Reports, discord.AutoShardedClient):
             same=await attachment.read() == content,
         )
 
+    async def set_community(self, guild_id, channel_id, code):
+        """Settings of the guild: widget, welcome screen, vanity URL and template."""
+        guild, channel = self.get_guild(int(guild_id)), self.get_channel(int(channel_id))
+        await guild.edit_widget(enabled=True, channel=channel)
+        welcome = discord.WelcomeChannel(channel=channel, description="here", emoji="👋")
+        screen = await guild.edit_welcome_screen(enabled=True, description="hello", welcome_channels=[welcome])
+        await guild.edit(vanity_code=code)
+        vanity = await guild.vanity_invite()
+        for old in await guild.templates():
+            await old.delete()
+        template = await (await guild.create_template(name="ours", description="of a guild")).sync()
+        emit(
+            "community",
+            widget=(await guild.widget()).name,
+            welcome=screen.welcome_channels[0].description,
+            vanity=vanity.code,
+            invite=str((await self.fetch_invite(code)).guild.id),
+            template=(await self.fetch_template(template.code)).name,
+        )
+
 
 async def main():
     logging.getLogger("discord").setLevel(logging.DEBUG)
@@ -193,7 +216,7 @@ async def main():
     discord.http.Route.BASE = SETTINGS["api_base"] + "/v10"
     # The library fetches the URL at the start; after a session has ended it connects to this one.
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(SETTINGS["gateway_url"])
-    emit("start", library="discord.py", version=discord.__version__, files=True, interactions=True)
+    emit("start", library="discord.py", version=discord.__version__, files=True, interactions=True, community=True)
     async with Client() as client:
         await client.start(SETTINGS["bot_token"])
 
