@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn methods_find_their_path() {
         let unserved = Unserved::default();
-        let onboarding = "/guilds/5/onboarding";
-        assert_eq!(unserved.count(&Method::PUT, onboarding), Some("PUT /guilds/{guild_id}/onboarding"));
-        assert_eq!(unserved.count(&Method::POST, onboarding), None);
+        let sounds = "/guilds/5/soundboard-sounds";
+        assert_eq!(unserved.count(&Method::POST, sounds), Some("POST /guilds/{guild_id}/soundboard-sounds"));
+        assert_eq!(unserved.count(&Method::PUT, sounds), None);
         for label in METHODS {
             let (method, path) = label.split_once(' ').unwrap();
             assert!(ROUTES.iter().any(|route| route.path == path), "{label}: no row has this path");

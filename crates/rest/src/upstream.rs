@@ -199,9 +199,4 @@ pub(crate) const METHODS: &[&str] = &[
     "POST /applications/{application_id}/entitlements",
     "PUT /applications/{application_id}/role-connections/metadata",
     "POST /guilds/{guild_id}/soundboard-sounds",
-    "POST /guilds/{guild_id}/templates",
-    "PUT /guilds/{guild_id}/onboarding",
-    "PATCH /guilds/{guild_id}/welcome-screen",
-    "PATCH /guilds/{guild_id}/widget",
-    "PATCH /guilds/{guild_id}/vanity-url",
 ];

@@ -4,6 +4,7 @@ mod announcements;
 mod audit;
 mod auto_moderation;
 mod bans;
+mod community;
 mod directs;
 mod doors;
 mod expressions;

@@ -1,6 +1,6 @@
 //! Invites. Spec  docs/protocol/reference.md §7.1, §10.3.
 
-use super::{Call, PathParams};
+use super::{Call, PathParams, vanity};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
@@ -13,6 +13,7 @@ use crate::{
 use axum::{
     Json,
     extract::State,
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Actor, InviteReply, NewInvite, Refusal, request};
@@ -29,18 +30,39 @@ fn managed(reply: &InviteReply) -> InviteBody<'_> {
     InviteBody::managed(&reply.invite, &reply.structure.guild, channel)
 }
 
-fn known(reply: &InviteReply, with_counts: bool) -> InviteBody<'_> {
+fn known<'a>(code: &Code, reply: &'a InviteReply, with_counts: bool) -> InviteBody<'a> {
     let channel = reply.structure.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
-    let body = InviteBody::known(&reply.invite, &reply.structure.guild, channel);
+    let body = InviteBody::known(&reply.invite, &reply.structure.guild, channel)
+        .with_welcome_screen(reply.welcome_screen.as_deref());
+    let body = match code {
+        Code::Random(_) => body,
+        Code::Vanity(code) => body.with_vanity_code(code),
+    };
     if with_counts { body.with_counts(reply.member_count, reply.presence_count) } else { body }
 }
 
-/// The code in the path and the guild it leads to.
-async fn found(api: &Api, params: &PathParams) -> Result<(InviteCode, GuildId), ApiError> {
-    let unknown = ApiError::Refused(Refusal::UnknownInvite);
-    let Ok(code) = params.text("code").parse::<InviteCode>() else { return Err(unknown) };
-    let guild_id = api.node.store().guild_of_resource(ResourceKind::Invite, code.number()).await?;
-    Ok((code, guild_id.ok_or(unknown)?))
+/// The code of an invite.
+enum Code {
+    Random(InviteCode),
+    /// Of the guild's own choice.
+    Vanity(Box<str>),
+}
+
+/// The code in the path and the guild it leads to. If both kinds have it, the random one counts, so that no guild
+/// takes over another's invite.
+async fn found(api: &Api, params: &PathParams) -> Result<(Code, GuildId), ApiError> {
+    let text = params.text("code");
+    if let Ok(code) = text.parse::<InviteCode>()
+        && let Some(guild_id) = api.node.store().guild_of_resource(ResourceKind::Invite, code.number()).await?
+    {
+        return Ok((Code::Random(code), guild_id));
+    }
+    if let Some(code) = vanity::code_of(text)
+        && let Some(guild_id) = vanity::guild_of(api, &code).await?
+    {
+        return Ok((Code::Vanity(code), guild_id));
+    }
+    Err(ApiError::Refused(Refusal::UnknownInvite))
 }
 
 /// A refusal reveals nothing about the guild to a caller that only has a code.
@@ -81,12 +103,23 @@ pub(super) async fn read(
 ) -> Result<Response, ApiError> {
     let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
     let (code, guild_id) = found(&api, &params).await?;
-    let reply = api.node.command(guild_id, Actor::System, request::ReadInvite(code)).await.map_err(hide_guild)?;
-    Ok(Json(known(&reply, with_counts)).into_response())
+    let reply = match &code {
+        Code::Random(code) => api.node.command(guild_id, Actor::System, request::ReadInvite(*code)).await,
+        Code::Vanity(code) => api.node.command(guild_id, Actor::System, request::ReadVanityInvite(code.clone())).await,
+    };
+    let reply = reply.map_err(hide_guild)?;
+    Ok(Json(known(&code, &reply, with_counts)).into_response())
 }
 
 pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let (code, guild_id) = found(&api, &params).await?;
+    let code = match code {
+        Code::Random(code) => code,
+        Code::Vanity(_) => {
+            let message = "This is a vanity URL: remove it by PATCH /guilds/{guild_id}/vanity-url";
+            return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50020, message));
+        }
+    };
     let reply = match api.node.command(guild_id, Actor::User(caller.id), request::DeleteInvite(code)).await {
         Err(Refusal::UnknownGuild) => return Err(ApiError::MISSING_ACCESS),
         other => other?,
@@ -98,14 +131,18 @@ pub(super) async fn delete(Call { api, caller, params }: Call) -> Result<Respons
 pub(super) async fn accept(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     if caller.bot {
         let message = "Bots cannot use this endpoint";
-        return Err(ApiError::coded(axum::http::StatusCode::FORBIDDEN, 20001, message));
+        return Err(ApiError::coded(StatusCode::FORBIDDEN, 20001, message));
     }
     let (code, guild_id) = found(&api, &params).await?;
     super::guilds::need_room_for_guild(&api, caller.id, Some(guild_id)).await?;
-    let command = request::AcceptInvite(code, caller.0.clone());
-    let reply = api.node.command(guild_id, Actor::User(caller.id), command).await.map_err(hide_guild)?;
+    let (actor, user) = (Actor::User(caller.id), caller.0.clone());
+    let reply = match &code {
+        Code::Random(code) => api.node.command(guild_id, actor, request::AcceptInvite(*code, user)).await,
+        Code::Vanity(code) => api.node.command(guild_id, actor, request::AcceptVanityInvite(code.clone(), user)).await,
+    };
+    let reply = reply.map_err(hide_guild)?;
     api.node.settle_member(guild_id, &caller).await?;
-    Ok(Json(known(&reply, false)).into_response())
+    Ok(Json(known(&code, &reply, false)).into_response())
 }
 
 async fn list((invites, structure): (Vec<Arc<Invite>>, Arc<GuildStructure>)) -> Result<Response, ApiError> {

@@ -14,6 +14,7 @@ mod bootstrap;
 mod channel_form;
 mod channels;
 mod commands;
+mod community;
 mod component_form;
 mod directs;
 mod embeds;
@@ -40,7 +41,9 @@ mod small;
 mod stages;
 mod stickers;
 mod table;
+mod templates;
 mod threads;
+mod vanity;
 mod voice_states;
 mod webhooks;
 

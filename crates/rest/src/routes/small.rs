@@ -141,38 +141,6 @@ pub(super) async fn guild_sounds(Call { api, caller, params }: Call) -> Result<R
     Ok(Json(json!({"items": []})).into_response())
 }
 
-pub(super) async fn welcome_screen(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    guild_of_path(&api, &caller, &params).await?;
-    Err(ApiError::coded(StatusCode::NOT_FOUND, 10069, "Unknown Guild Welcome Screen"))
-}
-
-pub(super) async fn onboarding(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    let guild = guild_of_path(&api, &caller, &params).await?;
-    let id = guild.structure.id();
-    let body = json!({"guild_id": id, "prompts": [], "default_channel_ids": [], "enabled": false, "mode": 0});
-    Ok(Json(body).into_response())
-}
-
-pub(super) async fn widget_settings(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    need(&*guild_of_path(&api, &caller, &params).await?, Permissions::MANAGE_GUILD)?;
-    Ok(Json(json!({"enabled": false, "channel_id": null})).into_response())
-}
-
-/// The same for every id, so that it reveals no guild.
-pub(super) async fn widget(_: PathParams) -> Result<Response, ApiError> {
-    Err(ApiError::coded(StatusCode::FORBIDDEN, 50004, "Widget Disabled"))
-}
-
-pub(super) async fn vanity_url(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    need(&*guild_of_path(&api, &caller, &params).await?, Permissions::MANAGE_GUILD)?;
-    Ok(Json(json!({"code": null, "uses": 0})).into_response())
-}
-
-pub(super) async fn templates(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
-    need(&*guild_of_path(&api, &caller, &params).await?, Permissions::MANAGE_GUILD)?;
-    Ok(nothing())
-}
-
 /// Refuses callers other than the application of the path.
 pub(super) fn need_own_application(caller: &Caller, params: &PathParams) -> Result<(), ApiError> {
     let application_id: Id<()> = params.id("application_id")?;

@@ -7,12 +7,12 @@
 //! Not here    handlers: the modules of `crate::routes`.     Spec  docs/protocol/reference.md §10.2–§10.4.
 
 use super::{
-    announcements, attachments, auto_moderation, bans, bootstrap, channels, commands, directs, emojis,
+    announcements, attachments, auto_moderation, bans, bootstrap, channels, commands, community, directs, emojis,
     erased::{Erased, erased},
     foreign_webhooks, guilds,
     interactions::{callback, endpoint, index, invoke, permissions},
     invites, members, messages, pins, polls, reactions, read_states, relationships, roles, scheduled_events, search,
-    settings_proto, small, stages, stickers, threads, voice_states, webhooks,
+    settings_proto, small, stages, stickers, templates, threads, vanity, voice_states, webhooks,
 };
 use crate::{Bucket, permit::BodyPermit, state::Api};
 use axum::{
@@ -161,12 +161,24 @@ pub(crate) static ROUTES: &[Route] = rows! {
     DELETE "/guilds/{guild_id}/auto-moderation/rules/{rule_id}"                          auto_moderation::delete          StructureWrite;
     GET    "/guilds/{guild_id}/preview"                                                          small::preview                   Read;
     GET    "/guilds/{guild_id}/soundboard-sounds"                                                small::guild_sounds              Read;
-    GET    "/guilds/{guild_id}/welcome-screen"                                                   small::welcome_screen            Read;
-    GET    "/guilds/{guild_id}/onboarding"                                                       small::onboarding                Read;
-    GET    "/guilds/{guild_id}/widget"                                                           small::widget_settings           Read;
-    GET    "/guilds/{guild_id}/widget.json"                                                      small::widget                    Anonymous;
-    GET    "/guilds/{guild_id}/vanity-url"                                                       small::vanity_url                Read;
-    GET    "/guilds/{guild_id}/templates"                                                        small::templates                 Read;
+    GET    "/guilds/{guild_id}/welcome-screen"                                           community::read_welcome_screen   Read;
+    PATCH  "/guilds/{guild_id}/welcome-screen"                                           community::update_welcome_screen StructureWrite Guild;
+    GET    "/guilds/{guild_id}/onboarding"                                               community::read_onboarding       Read;
+    PUT    "/guilds/{guild_id}/onboarding"                                               community::update_onboarding     StructureWrite Guild;
+    PUT    "/guilds/{guild_id}/onboarding-responses"                                     community::replace_answers       MemberWrite    Guild;
+    POST   "/guilds/{guild_id}/onboarding-responses"                                     community::answer_onboarding     MemberWrite    Guild;
+    GET    "/guilds/{guild_id}/widget"                                                   community::read_widget_settings  Read;
+    PATCH  "/guilds/{guild_id}/widget"                                                   community::update_widget         StructureWrite Guild;
+    GET    "/guilds/{guild_id}/widget.json"                                              community::widget                Anonymous;
+    GET    "/guilds/{guild_id}/vanity-url"                                               vanity::read                     Read;
+    PATCH  "/guilds/{guild_id}/vanity-url"                                               vanity::update                   StructureWrite Guild;
+    GET    "/guilds/{guild_id}/templates"                                                templates::list                  Read;
+    POST   "/guilds/{guild_id}/templates"                                                templates::create                StructureWrite Guild;
+    PUT    "/guilds/{guild_id}/templates/{code}"                                         templates::sync                  StructureWrite;
+    PATCH  "/guilds/{guild_id}/templates/{code}"                                         templates::update                StructureWrite Guild;
+    DELETE "/guilds/{guild_id}/templates/{code}"                                         templates::delete                StructureWrite;
+    GET    "/guilds/templates/{code}"                                                    templates::read                  Read;
+    POST   "/guilds/templates/{code}"                                                    templates::instantiate           GuildCreate    Caller;
     GET    "/guilds/{guild_id}/roles/{role_id}"                                          roles::read                      Read;
     PATCH  "/guilds/{guild_id}/roles/{role_id}"                                          roles::update                    StructureWrite Object;
     DELETE "/guilds/{guild_id}/roles/{role_id}"                                          roles::delete                    StructureWrite;

@@ -398,14 +398,14 @@ export interface GuildProperties {
   max_presences: null;
   max_video_channel_users: number;
   max_stage_video_channel_users: number;
-  vanity_url_code: null;
+  vanity_url_code: string | null;
   premium_tier: number;
   preferred_locale: string;
   premium_progress_bar_enabled: boolean;
   nsfw_level: number;
   nsfw: boolean;
   widget_enabled: boolean;
-  widget_channel_id: null;
+  widget_channel_id: Snowflake | null;
   hub_type: null;
   incidents_data: null;
   region: string;
@@ -490,10 +490,11 @@ export interface InviteGuild {
   description: string | null;
   features: string[];
   verification_level: number;
-  vanity_url_code: null;
+  vanity_url_code: string | null;
   nsfw_level: number;
   nsfw: boolean;
   premium_subscription_count: number;
+  welcome_screen?: WelcomeScreen;
 }
 
 /** Fields visible to anyone who has the code. */
@@ -1293,6 +1294,19 @@ export interface Webhook {
 export interface WebhooksUpdate {
   guild_id: Snowflake;
   channel_id: Snowflake;
+}
+
+export interface WelcomeChannel {
+  channel_id: Snowflake;
+  description: string;
+  emoji_id: Snowflake | null;
+  emoji_name: string | null;
+}
+
+/** Welcome screen of a guild. */
+export interface WelcomeScreen {
+  description: string | null;
+  welcome_channels: WelcomeChannel[];
 }
 
 /** Body of each event that the gateway sends. */

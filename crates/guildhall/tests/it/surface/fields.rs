@@ -182,6 +182,7 @@ impl Scene {
         let rule = json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]});
         let rule = bot.done("POST", &format!("/guilds/{guild}/auto-moderation/rules"), rule);
         let invite = bot.done("POST", &format!("/channels/{general}/invites"), json!({}));
+        let template = bot.done("POST", &format!("/guilds/{guild}/templates"), json!({"name": "t"}));
         node.in_voice(&guild, &bot, &stage);
         let ids = BTreeMap::from([
             ("guild_id", guild.clone()),
@@ -197,6 +198,7 @@ impl Scene {
             ("overwrite_id", id_of(&role)),
             ("emoji_id", id_of(&emoji)),
             ("rule_id", id_of(&rule)),
+            ("template", template["code"].as_str().expect("a code").to_owned()),
             ("answer_id", "1".to_owned()),
             ("emoji_name", FIRE.to_owned()),
             ("sticker_id", node.sticker(&guild, &bot, "wave")),
@@ -258,6 +260,7 @@ fn with(route: &str, schema: &str) -> &'static [(&'static str, &'static str)] {
         ("PATCH /stage-instances/{channel_id}", _) => &[("channel_id", "stage")],
         ("PATCH /guilds/{guild_id}/voice-states/{user_id}", _) => &[("user_id", "self")],
         ("PATCH /channels/{channel_id}/messages/{message_id}", _) => &[],
+        (route, _) if route.contains("/templates/{code}") => &[("code", "template")],
         (route, _) if route.contains("/webhooks/{webhook_id}/{webhook_token}/messages") => &[("message_id", "posted")],
         (route, _) if route.contains("/guilds/{guild_id}/commands/{command_id}") => {
             &[("command_id", "command_of_guild")]

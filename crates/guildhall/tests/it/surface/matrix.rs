@@ -206,6 +206,19 @@ fn rows() -> Vec<Row> {
             json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]}), by_moderators(OK)),
         row("PATCH", "/guilds/{guild_id}/auto-moderation/rules/{rule_id}", &[], json!({"name": "other"}), by_moderators(OK)),
         row("DELETE", "/guilds/{guild_id}/auto-moderation/rules/{rule_id}", &[], NOTHING, by_moderators(DONE)),
+        row("PATCH", "/guilds/{guild_id}/widget", &[], json!({"enabled": true}), by_moderators(OK)),
+        row("PATCH", "/guilds/{guild_id}/welcome-screen", &[], json!({"description": "hello"}), by_moderators(OK)),
+        row("PUT", "/guilds/{guild_id}/onboarding", &[], json!({"mode": 1}), by_moderators(OK)),
+        row("POST", "/guilds/{guild_id}/onboarding-responses", &[], json!({"onboarding_responses": []}),
+            [NO_GUILD, FORM, FORBIDDEN, FORM, FORM, FORM]),
+        row("PUT", "/guilds/{guild_id}/onboarding-responses", &[], json!({"onboarding_responses": []}),
+            [NO_GUILD, FORM, FORBIDDEN, FORM, FORM, FORM]),
+        row("PATCH", "/guilds/{guild_id}/vanity-url", &[], json!({"code": "ours"}), by_moderators(OK)),
+        row("POST", "/guilds/{guild_id}/templates", &[("guild_id", "without_template")], json!({"name": "t"}), by_moderators(OK)),
+        row("PATCH", "/guilds/{guild_id}/templates/{code}", &[("code", "template")], json!({"name": "u"}), by_moderators(OK)),
+        row("PUT", "/guilds/{guild_id}/templates/{code}", &[("code", "template")], NOTHING, by_moderators(OK)),
+        row("DELETE", "/guilds/{guild_id}/templates/{code}", &[("code", "template")], NOTHING, by_moderators(OK)),
+        row("POST", "/guilds/templates/{code}", &[("code", "template")], json!({"name": "mine"}), by_anybody(MADE)),
         // One's own.
         row("PATCH", "/users/@me", &[], json!({"global_name": "G"}), by_anybody(OK)),
         row("POST", "/attachments/refresh-urls", &[], json!({"attachment_urls": ["https://example.net/"]}), by_anybody(OK)),
@@ -435,6 +448,18 @@ impl Scene {
                 }
                 let body = json!({"name": "r", "event_type": 1, "trigger_type": 1, "actions": [{"type": 1}]});
                 id_of(&owner.done("POST", &path, body))
+            }
+            "without_template" | "template" => {
+                let path = format!("/guilds/{guild}/templates");
+                for template in owner.get(&path).as_array().expect("a list") {
+                    owner.done("DELETE", &format!("{path}/{}", template["code"].as_str().expect("a code")), NOTHING);
+                }
+                if name == "template" {
+                    let template = owner.done("POST", &path, json!({"name": "t"}));
+                    template["code"].as_str().expect("a code").to_owned()
+                } else {
+                    guild
+                }
             }
             "emoji_id" => {
                 let body = json!({"name": "party", "image": PICTURE});
