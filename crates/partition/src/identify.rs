@@ -567,10 +567,9 @@ impl Core {
         let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.own.is_some()) else {
             return;
         };
-        let own = pending_ready.own.unwrap_or_default();
-        let url = &self.config.resume_gateway_url;
-        let (ready, supplemental) =
-            user_ready(session, pending_ready.views, own, url, self.config.hidden_channels, turn.now.unix);
+        let parts = (pending_ready.views, pending_ready.own.unwrap_or_default());
+        let (url, hidden) = (&self.config.resume_gateway_url, self.config.hidden_channels);
+        let (ready, supplemental) = user_ready(session, parts, url, hidden, turn.now, &mut self.guild_texts);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

@@ -1,6 +1,7 @@
-//! Guild texts: GUILD_CREATE of a guild, rendered once for all sessions that see the same of it.
+//! Guild texts: GUILD_CREATE of a guild, or the guild in READY, rendered once for all sessions that see the same of it.
 //!
-//! Owns        the texts that were used last of each guild, one for each state and view.
+//! Owns        the texts that were used last of each guild, one for each state, view and place. A text is made for the
+//!             second session that can use it: many guilds have one session that connects.
 //! Invariants  X1 a session gets a text only if it sees exactly the channels of the session that it was made
 //!             for, of the same structure, newest messages and voice states; what else differs is written for
 //!             each. (tests `partition/tests/it/guild_create.rs`)
@@ -10,7 +11,7 @@
 //!             view the body is made for the session alone.
 //! Not here    the bodies: `guildhall-model`. Bodies in ETF are made for each session.
 
-use crate::{ready::GuildParts, session::Session};
+use crate::session::Session;
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{GuildReplica, GuildView, Viewer as _};
 use guildhall_model::{Capabilities, GuildId, from_gateway::GuildText};
@@ -30,8 +31,23 @@ const ALL_BYTES_MAX: usize = 16 << 20;
 /// A storm is shorter, and afterwards the texts would only hold memory.
 const KEPT_MS: u64 = 10_000;
 
-/// Capabilities that change the body.
-const SHAPING: u64 = Capabilities::CLIENT_STATE_V2.0 | Capabilities::CHANNEL_OBFUSCATION.0;
+/// Where a text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    GuildCreate,
+    Ready,
+}
+
+impl Place {
+    /// Capabilities that change the body.
+    fn shaping(self) -> u64 {
+        let anywhere = Capabilities::CLIENT_STATE_V2.0 | Capabilities::CHANNEL_OBFUSCATION.0;
+        match self {
+            Self::GuildCreate => anywhere,
+            Self::Ready => anywhere | Capabilities::DEDUPE_USER_OBJECTS.0 | Capabilities::PRIORITIZED_READY_PAYLOAD.0,
+        }
+    }
+}
 
 /// A text, and which sessions it is for.
 pub(crate) struct ViewText {
@@ -39,17 +55,22 @@ pub(crate) struct ViewText {
     viewed: Box<[u64]>,
     is_large: bool,
     is_user: bool,
-    shaping: u64,
+    shaping: (Place, u64),
+    /// A session has rendered its body without the text.
+    is_used: Cell<bool>,
     /// None in it: the text would be too large.
     text: OnceCell<Option<GuildText>>,
     all_bytes: Rc<Cell<usize>>,
 }
 
 impl ViewText {
-    /// The text; made of a session's own parts at the first use.
-    pub fn text(&self, parts: &GuildParts) -> Option<&GuildText> {
+    /// The text; made of a session's own parts at the second use.
+    pub fn text(&self, make: impl FnOnce() -> Option<GuildText>) -> Option<&GuildText> {
+        if !self.is_used.replace(true) {
+            return None;
+        }
         let make = || {
-            let text = parts.text().filter(|text| text.bytes() <= TEXT_BYTES_MAX)?;
+            let text = make().filter(|text| text.bytes() <= TEXT_BYTES_MAX)?;
             self.all_bytes.set(self.all_bytes.get() + text.bytes());
             Some(text)
         };
@@ -80,7 +101,7 @@ impl GuildTexts {
         now: Instant,
         session: &Session,
         (replica, view): (&GuildReplica, &GuildView),
-        is_large: bool,
+        place: Place,
     ) -> Weak<ViewText> {
         let own = session.user_id();
         let has_own_parts = view.members.is_some() || !replica.threads.is_empty() || replica.voice.get(own).is_some();
@@ -94,7 +115,8 @@ impl GuildTexts {
             self.began_at = now;
         }
         let viewed = viewed_channels(&replica.structure, &view.member);
-        let shaping = session.profile.capabilities.0 & SHAPING;
+        let is_large = view.member_count > u64::from(session.large_threshold());
+        let shaping = (place, session.profile.capabilities.0 & place.shaping());
         let is_user = session.is_user_account();
         let is_for = |text: &Rc<ViewText>| {
             (text.is_large, text.is_user, text.shaping) == (is_large, is_user, shaping)
@@ -109,7 +131,8 @@ impl GuildTexts {
                 texts.remove(0);
             }
             let (replica, all_bytes) = (replica.clone(), self.all_bytes.clone());
-            let text = ViewText { replica, viewed, is_large, is_user, shaping, text: OnceCell::new(), all_bytes };
+            let (is_used, text) = (Cell::new(false), OnceCell::new());
+            let text = ViewText { replica, viewed, is_large, is_user, shaping, is_used, text, all_bytes };
             texts.push(Rc::new(text));
         }
         texts.last().map(Rc::downgrade).unwrap_or_default()

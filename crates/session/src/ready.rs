@@ -5,7 +5,7 @@
 
 use crate::{
     dispatch::{Dispatch, Lazy, dispatch_frame},
-    guild_texts::{GuildTexts, ViewText},
+    guild_texts::{GuildTexts, Place, ViewText},
     reading::read_states,
     session::{MemberRequest, Session},
 };
@@ -16,7 +16,7 @@ use guildhall_model::{
     Relationship, UnreadMention, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, GuildText, MemberBody,
-        PresenceBody, ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
+        PresenceBody, ReadyGuild, SelfUserBody, SessionBody, SessionsBody, SharedGuild, UnavailableGuild, UserReady,
     },
     to_gateway::ShardId,
 };
@@ -24,6 +24,7 @@ use guildhall_relay::{GuildPlaces, ReplayVisibility, ViewForm, guild_people, gui
 use guildhall_stdx::{Now, Timestamp};
 use serde::Serialize;
 use std::{
+    iter,
     rc::{Rc, Weak},
     sync::Arc,
 };
@@ -104,16 +105,19 @@ pub struct OwnData {
 }
 
 /// READY of a user account, with its guilds and direct messages. For clients with the capability for prioritized READY,
-/// also READY_SUPPLEMENTAL.
+/// also READY_SUPPLEMENTAL. `texts` are those of the partition.
 #[must_use]
 pub fn user_ready(
     session: &Session,
-    views: Vec<(GuildReplica, GuildView)>,
-    own: OwnData,
+    (views, own): (Vec<(GuildReplica, GuildView)>, OwnData),
     resume_gateway_url: &Arc<str>,
     hidden: HiddenChannels,
-    now: Timestamp,
+    now: Now,
+    texts: &mut GuildTexts,
 ) -> (Rc<Dispatch>, Option<Rc<Dispatch>>) {
+    let text =
+        |(replica, view): &(GuildReplica, GuildView)| texts.of(now.instant, session, (replica, view), Place::Ready);
+    let texts = views.iter().map(text).collect();
     let ready = Rc::new(ReadyState {
         user: session.user.clone(),
         id: session.id.clone(),
@@ -125,10 +129,11 @@ pub fn user_ready(
         large_threshold: session.large_threshold(),
         missing: session.guilds.ids().filter(|id| !views.iter().any(|(replica, _)| replica.id() == *id)).collect(),
         views,
+        texts,
         own,
         resume_gateway_url: resume_gateway_url.clone(),
         hidden,
-        now,
+        now: now.unix,
     });
     let supplemental = (session.profile.capabilities.is_prioritized())
         .then(|| Dispatch::lazy(EventName::ReadySupplemental, Supplemental(ready.clone())));
@@ -138,7 +143,17 @@ pub fn user_ready(
 
 impl Lazy for Rc<ReadyState> {
     fn frame(&self) -> DispatchFrame {
-        self.with_body(|body| dispatch_frame(self.encoding, EventName::Ready, &body))
+        let texts: Vec<Option<Rc<ViewText>>> = self.texts.iter().map(Weak::upgrade).collect();
+        self.with_body(&texts, |body| {
+            let mut text = Vec::new();
+            if self.encoding == Encoding::Json
+                && body.write_json(&mut text).is_ok()
+                && let Ok(frame) = DispatchFrame::from_body(self.encoding, EventName::Ready.as_str(), &text)
+            {
+                return frame;
+            }
+            dispatch_frame(self.encoding, EventName::Ready, &body)
+        })
     }
 }
 
@@ -148,7 +163,7 @@ struct Supplemental(Rc<ReadyState>);
 impl Lazy for Supplemental {
     fn frame(&self) -> DispatchFrame {
         let encoding = self.0.encoding;
-        self.0.with_body(|body| dispatch_frame(encoding, EventName::ReadySupplemental, &body.supplemental()))
+        self.0.with_body(&[], |body| dispatch_frame(encoding, EventName::ReadySupplemental, &body.supplemental()))
     }
 }
 
@@ -164,6 +179,8 @@ struct ReadyState {
     large_threshold: u16,
     missing: Vec<GuildId>,
     views: Vec<(GuildReplica, GuildView)>,
+    /// Of each of them. None, or dropped: the guild is rendered for this session alone.
+    texts: Vec<Weak<ViewText>>,
     own: OwnData,
     resume_gateway_url: Arc<str>,
     hidden: HiddenChannels,
@@ -172,18 +189,31 @@ struct ReadyState {
 }
 
 impl ReadyState {
-    /// Passes the body to `then`; a return value could not borrow from locals.
-    fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotFn<'a>>) -> DispatchFrame) -> DispatchFrame {
-        let complete = |(replica, view): (&'a GuildReplica, &'a GuildView)| ReadyGuild::Complete {
-            id: GuildReplica::id(replica),
-            people: guild_people(replica, view),
-            snapshot: Box::new(move || {
-                let (large_threshold, capabilities, hidden) = (self.large_threshold, self.capabilities, self.hidden);
-                let form = ViewForm { large_threshold, capabilities, only_joined_threads: true, hidden };
-                guild_snapshot(replica, view, form, self.now)
-            }) as SnapshotFn<'a>,
+    /// Passes the body to `then`; a return value could not borrow from locals. `texts` are those of the first guilds.
+    fn with_body<'a>(
+        &'a self,
+        texts: &'a [Option<Rc<ViewText>>],
+        then: impl FnOnce(UserReady<'a, SnapshotFn<'a>>) -> DispatchFrame,
+    ) -> DispatchFrame {
+        let (large_threshold, capabilities, hidden) = (self.large_threshold, self.capabilities, self.hidden);
+        let form = ViewForm { large_threshold, capabilities, only_joined_threads: true, hidden };
+        let complete = |((replica, view), text): (&'a (GuildReplica, GuildView), Option<&'a ViewText>)| {
+            let people = guild_people(replica, view);
+            let make = || {
+                let snapshot = guild_snapshot(replica, view, form, self.now);
+                GuildText::new(&GatewayGuildBody::within_ready(capabilities, &snapshot, &people)).ok()
+            };
+            let text = text.and_then(|text| text.text(make));
+            let GuildView { member_count, version, .. } = *view;
+            ReadyGuild::Complete {
+                id: replica.id(),
+                shared: text.map(|text| SharedGuild { text, member_count, version }),
+                people,
+                snapshot: Box::new(move || guild_snapshot(replica, view, form, self.now)) as SnapshotFn<'a>,
+            }
         };
-        let views = self.views.iter().map(|(replica, view)| complete((replica, view)));
+        let texts = texts.iter().map(Option::as_deref).chain(iter::repeat(None));
+        let views = self.views.iter().zip(texts).map(complete);
         let missing = self.missing.iter().map(|id| ReadyGuild::Unavailable(*id));
         then(UserReady {
             capabilities: self.capabilities,
@@ -241,7 +271,7 @@ impl GuildParts {
     }
 
     /// The text that sessions with the same view share.
-    pub fn text(&self) -> Option<GuildText> {
+    fn text(&self) -> Option<GuildText> {
         self.with_body(|body| GuildText::new(body).ok())
     }
 }
@@ -257,7 +287,7 @@ impl Lazy for GuildParts {
         let (encoding, name) = (self.encoding, EventName::GuildCreate);
         let GuildView { member, member_count, version, .. } = &self.view;
         let shared = self.shared.upgrade();
-        if let Some(text) = shared.as_ref().and_then(|shared| shared.text(self)) {
+        if let Some(text) = shared.as_ref().and_then(|shared| shared.text(|| self.text())) {
             let mut body = Vec::new();
             if text.write(member, *member_count, *version, &mut body).is_ok()
                 && let Ok(frame) = DispatchFrame::from_body(encoding, name.as_str(), &body)
@@ -285,8 +315,7 @@ pub fn guild_create(
     texts: &mut GuildTexts,
 ) -> Rc<Dispatch> {
     let large_threshold = session.large_threshold();
-    let is_large = view.member_count > u64::from(large_threshold);
-    let shared = texts.of(now.instant, session, (replica, view), is_large);
+    let shared = texts.of(now.instant, session, (replica, view), Place::GuildCreate);
     let parts = GuildParts {
         replica: replica.clone(),
         view: view.clone(),

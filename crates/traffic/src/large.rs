@@ -46,6 +46,7 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
         id: replica.id(),
         people: guild_people(replica, view),
         snapshot: move || guild_snapshot(replica, view, form(capabilities), now),
+        shared: None,
     });
     let ready = UserReady {
         capabilities,

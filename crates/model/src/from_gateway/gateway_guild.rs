@@ -89,7 +89,8 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
     }
 
     /// Body inside READY, which with some capabilities has members and presences elsewhere.
-    pub(super) fn within_ready(
+    #[must_use]
+    pub fn within_ready(
         capabilities: Capabilities,
         snapshot: &'b GuildSnapshot<'a>,
         people: &'b GuildPeople<'a>,
@@ -134,14 +135,14 @@ pub(super) fn voice_states<'a>(people: &GuildPeople<'a>) -> Vec<VoiceStateBody<'
     people.voice_states.iter().map(|state| VoiceStateBody::within_guild(state)).collect()
 }
 
-/// JSON of GUILD_CREATE without what differs between recipients that see the same of a guild: when they joined, their
-/// own member, the number of members and the version.
+/// JSON of GUILD_CREATE, or of a guild in READY, without what differs between recipients that see the same of it: when
+/// they joined, their own member, the number of members and the version.
 #[derive(Clone, Debug)]
 pub struct GuildText {
     before: Box<str>,
     is_large: bool,
-    /// Members besides the recipient's.
-    others: Box<str>,
+    /// Members besides the recipient's. None: there is no list of members.
+    others: Option<Box<str>>,
     after: Box<str>,
     end: &'static str,
 }
@@ -161,11 +162,14 @@ impl GuildText {
             serde_json::to_string(&properties)?
         };
         let first = serde_json::to_string(&FirstFields::of(&common))?;
-        let others: Vec<MemberBody<'_>> = people.others.iter().map(|member| (*member).into()).collect();
+        let others = || {
+            let others: Vec<MemberBody<'_>> = people.others.iter().map(|member| (*member).into()).collect();
+            Ok::<_, serde_json::Error>(fields_of(&serde_json::to_string(&others)?).into())
+        };
         Ok(Self {
             before: format!("{},{}", fields_before_end(&before), fields_of(&first)).into(),
             is_large: snapshot.large,
-            others: fields_of(&serde_json::to_string(&others)?).into(),
+            others: body.has_people.then(others).transpose()?,
             after: fields_of(&serde_json::to_string(&LastFields::of(&common))?).into(),
             end: if body.has_properties { "}" } else { r#","soundboard_sounds":[]}"# },
         })
@@ -183,19 +187,22 @@ impl GuildText {
         out: &mut Vec<u8>,
     ) -> Result<(), serde_json::Error> {
         let Self { before, is_large, others, after, end } = self;
-        out.reserve(before.len() + others.len() + after.len() + 1_024);
+        out.reserve(self.bytes() + 1_024);
         out.extend_from_slice(before.as_bytes());
         out.extend_from_slice(br#","joined_at":"#);
         serde_json::to_writer(&mut *out, &own.joined_at)?;
         let large = if *is_large { "true" } else { "false" };
-        let counts = format!(r#","large":{large},"unavailable":false,"member_count":{member_count},"members":["#);
+        let counts = format!(r#","large":{large},"unavailable":false,"member_count":{member_count},"#);
         out.extend_from_slice(counts.as_bytes());
-        serde_json::to_writer(&mut *out, &MemberBody::from(own))?;
-        if !others.is_empty() {
-            out.push(b',');
-            out.extend_from_slice(others.as_bytes());
+        if let Some(others) = others {
+            out.extend_from_slice(br#""members":["#);
+            serde_json::to_writer(&mut *out, &MemberBody::from(own))?;
+            if !others.is_empty() {
+                out.push(b',');
+                out.extend_from_slice(others.as_bytes());
+            }
+            out.extend_from_slice(b"],");
         }
-        out.extend_from_slice(b"],");
         out.extend_from_slice(after.as_bytes());
         out.extend_from_slice(format!(r#","version":{version}{end}"#).as_bytes());
         Ok(())
@@ -204,7 +211,7 @@ impl GuildText {
     /// Bytes of its parts.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.before.len() + self.others.len() + self.after.len()
+        self.before.len() + self.others.as_ref().map_or(0, |others| others.len()) + self.after.len()
     }
 }
 
@@ -302,10 +309,13 @@ impl<'c, 'b, 'a> FirstFields<'c, 'b, 'a> {
 struct LastFields<'c, 'b, 'a> {
     channels: &'b [ChannelBody<'a>],
     threads: &'b [ThreadBody<'a>],
-    presences: &'c Option<Vec<PresenceBody<'a>>>,
-    voice_states: &'c Option<Vec<VoiceStateBody<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presences: Option<&'c [PresenceBody<'a>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voice_states: Option<&'c [VoiceStateBody<'a>]>,
     stage_instances: &'c [StageInstanceBody<'a>],
     guild_scheduled_events: &'c [ScheduledEventBody<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
     activity_instances: Option<Nothing>,
 }
 
@@ -316,8 +326,8 @@ impl<'c, 'b, 'a> LastFields<'c, 'b, 'a> {
         Self {
             channels,
             threads,
-            presences,
-            voice_states,
+            presences: presences.as_deref(),
+            voice_states: voice_states.as_deref(),
             stage_instances,
             guild_scheduled_events,
             activity_instances: *activity_instances,

@@ -61,7 +61,7 @@ pub use stage_instance::StageInstanceBody;
 pub use sticker::StickerBody;
 pub use thread::{ThreadBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody};
 pub use user::{PublicUserBody, SelfUserBody, UserBody};
-pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
+pub use user_ready::{ReadyGuild, ReadySupplementalBody, SharedGuild, UserReady};
 pub use voice::VoiceStateBody;
 pub use webhook::{BanBody, WebhookBody};
 

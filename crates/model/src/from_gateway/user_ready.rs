@@ -1,15 +1,16 @@
 //! READY and READY_SUPPLEMENTAL of a user account, by capability. Spec  docs/protocol/reference.md §1.8, §8.1, §8.2.
 //!
 //! Owns        how an account's state is split between READY and READY_SUPPLEMENTAL, by capability.
-//! Doors       the caller fills in `UserReady` and serializes it as READY; `UserReady::supplemental` returns the second
-//!             part.
+//! Doors       the caller fills in `UserReady` and serializes it as READY, as JSON by `write_json`;
+//!             `UserReady::supplemental` returns the second part.
 //! Invariants  U1 every array parallel to `guilds` has one slot per guild, in the same order. U2 `users` contains every
-//!             user id of either part. (tests in `tests/it/ready.rs`)
+//!             user id of either part. U3 `write_json` makes the bytes that the serializer makes. (tests in
+//!             `tests/it/ready.rs`)
 //! Limits      one guild's snapshot is in memory at a time; members are held as references.
 
 use super::{
-    DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, NotificationSettingsBody, ReadStateBody,
-    RelationshipBody, SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states,
+    DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, GuildText, Nothing, NotificationSettingsBody,
+    ReadStateBody, RelationshipBody, SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states,
     member::MergedMemberBody, presence::MergedPresenceBody, ready::ReadyConstants,
 };
 use crate::{
@@ -36,9 +37,20 @@ pub enum ReadyGuild<'a, G> {
         people: GuildPeople<'a>,
         /// Builds the rest of the guild. Called when READY serializes this guild, and dropped right after.
         snapshot: G,
+        /// The same in JSON, for recipients that see the same of the guild.
+        shared: Option<SharedGuild<'a>>,
     },
     /// The guild is not available (yet); GUILD_CREATE follows when it is.
     Unavailable(GuildId),
+}
+
+/// A guild of READY that was rendered for several recipients, and the numbers that differ for this one.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedGuild<'a> {
+    /// `GuildText::within_ready`.
+    pub text: &'a GuildText,
+    pub member_count: u64,
+    pub version: u64,
 }
 
 impl<'a, G> ReadyGuild<'a, G> {
@@ -113,16 +125,46 @@ impl<'a, G> UserReady<'a, G> {
     }
 }
 
-impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl<'a, G: Fn() -> GuildSnapshot<'a>> UserReady<'a, G> {
+    /// Appends the JSON of READY. Guilds that have a text for several recipients are not serialized again.
+    ///
+    /// # Errors
+    /// As `serde_json::to_writer`.
+    pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(&mut *out, &self.start())?;
+        out.pop();
+        out.extend_from_slice(br#","guilds":["#);
+        for (number, guild) in self.guilds.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            match guild {
+                ReadyGuild::Complete { people, shared: Some(shared), .. } => {
+                    shared.text.write(people.own, shared.member_count, shared.version, out)?;
+                }
+                guild => serde_json::to_writer(&mut *out, &Guild { capabilities: self.capabilities, guild })?,
+            }
+        }
+        out.extend_from_slice(b"],");
+        let rest_at = out.len();
+        serde_json::to_writer(&mut *out, &self.rest())?;
+        // Its fields belong to the object that has begun.
+        out.remove(rest_at);
+        Ok(())
+    }
+}
+
+impl<'a, G> UserReady<'a, G> {
+    fn start(&self) -> ReadyStart<'a> {
+        ReadyStart { v: API_VERSION, user: self.user.into() }
+    }
+
+    fn rest(&self) -> ReadyRest<'_, 'a, G> {
         let has = |capability| self.capabilities.contains(capability);
         let deduplicated = has(Capabilities::DEDUPE_USER_OBJECTS);
         let prioritized = self.capabilities.is_prioritized();
         let listed = if prioritized { Listed::Own } else { Listed::Everybody };
-        let body = Ready {
-            v: API_VERSION,
-            user: self.user.into(),
-            guilds: Guilds { capabilities: self.capabilities, guilds: &self.guilds },
+        ReadyRest {
             merged_members: deduplicated.then_some(MergedMembers { guilds: &self.guilds, listed }),
             merged_presences: (deduplicated && !prioritized).then(|| MergedPresences::new(&self.guilds)),
             users: deduplicated.then(|| self.users().into_values().map(Into::into).collect()),
@@ -146,17 +188,38 @@ impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
             user_settings_proto: self.settings_proto,
             notes: (!has(Capabilities::LAZY_USER_NOTES)).then_some(Empty {}),
             constants: ReadyConstants::default(),
-        };
-        body.serialize(serializer)
+        }
+    }
+}
+
+impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let guilds = Guilds { capabilities: self.capabilities, guilds: &self.guilds };
+        Ready { start: self.start(), guilds, rest: self.rest() }.serialize(serializer)
     }
 }
 
 #[derive(Serialize)]
 #[serde(bound(serialize = "G: Fn() -> GuildSnapshot<'a>"))]
 struct Ready<'r, 'a, G> {
+    #[serde(flatten)]
+    start: ReadyStart<'a>,
+    guilds: Guilds<'r, 'a, G>,
+    #[serde(flatten)]
+    rest: ReadyRest<'r, 'a, G>,
+}
+
+/// Fields in front of `guilds`.
+#[derive(Serialize)]
+struct ReadyStart<'a> {
     v: u8,
     user: SelfUserBody<'a>,
-    guilds: Guilds<'r, 'a, G>,
+}
+
+/// Fields behind it.
+#[derive(Serialize)]
+#[serde(bound(serialize = ""))]
+struct ReadyRest<'r, 'a, G> {
     #[serde(skip_serializing_if = "Option::is_none")]
     merged_members: Option<MergedMembers<'r, 'a, G>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -55,3 +55,18 @@ fn the_text_of_many_is_the_body_of_each() {
         }
     }
 }
+
+#[test]
+fn the_text_of_many_in_ready_is_the_body_of_each() {
+    let world = World::new();
+    let dedupe = Capabilities::DEDUPE_USER_OBJECTS.0;
+    for bits in [0, dedupe, dedupe | Capabilities::PRIORITIZED_READY_PAYLOAD.0, 30_717] {
+        let (mut snapshot, mut people) = (world.snapshot(), world.people());
+        let text = GuildText::new(&GatewayGuildBody::within_ready(Capabilities(bits), &snapshot, &people)).unwrap();
+        (people.own, snapshot.member_count, snapshot.version) = (&world.bo, 77, 1 << 40);
+        let body = GatewayGuildBody::within_ready(Capabilities(bits), &snapshot, &people);
+        let mut written = Vec::new();
+        text.write(people.own, snapshot.member_count, snapshot.version, &mut written).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&body).unwrap(), "{bits}");
+    }
+}

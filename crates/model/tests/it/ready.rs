@@ -7,7 +7,10 @@ use crate::support::{
 use guildhall_model::{
     Capabilities, GuildId, Id, NotificationSettings, Platform, ReadState, Relation, Relationship, RelationshipKind,
     Status, User,
-    from_gateway::{ClientInfo, GuildSnapshot, ReadStateBody, ReadyGuild, SessionBody, SessionsBody, UserReady},
+    from_gateway::{
+        ClientInfo, GatewayGuildBody, GuildSnapshot, GuildText, ReadStateBody, ReadyGuild, SessionBody, SessionsBody,
+        SharedGuild, UserReady,
+    },
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -35,7 +38,7 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
         sessions: SessionsBody { sessions: vec![session] },
         guilds: vec![
             ReadyGuild::Unavailable(DARK),
-            ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot },
+            ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot, shared: None },
         ],
         directs: &[],
         relationships: &[],
@@ -91,6 +94,31 @@ fn merged_json(id: guildhall_model::UserId) -> Value {
 
 fn flat_guild_json() -> Value {
     with(with(properties_json(), resources_json()), json!({"soundboard_sounds": []}))
+}
+
+fn written<'a, G: Fn() -> GuildSnapshot<'a>>(ready: &UserReady<'a, G>) -> String {
+    let mut out = b"in front: ".to_vec();
+    ready.write_json(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn u3_guilds_of_a_text_for_several_recipients_are_the_same() {
+    let world = World::new();
+    for bits in [0, DEDUPE, PRIORITIZED, 30_717, u64::MAX] {
+        let mut ready = ready(&world, bits, || world.snapshot());
+        let serialized = serde_json::to_string(&ready).unwrap();
+        assert_eq!(written(&ready), format!("in front: {serialized}"), "{bits}");
+
+        let (snapshot, mut people) = (world.snapshot(), world.people());
+        // Made for another recipient.
+        people.own = &world.bo;
+        let text = GuildText::new(&GatewayGuildBody::within_ready(Capabilities(bits), &snapshot, &people)).unwrap();
+        let Some(ReadyGuild::Complete { shared, .. }) = ready.guilds.last_mut() else { panic!("it is available") };
+        let (member_count, version) = (snapshot.member_count, snapshot.version);
+        *shared = Some(SharedGuild { text: &text, member_count, version });
+        assert_eq!(written(&ready), format!("in front: {serialized}"), "{bits}");
+    }
 }
 
 #[test]

@@ -172,6 +172,45 @@ fn etf_tells_the_same() {
     assert_eq!(tell(ClientParams::ETF), json);
 }
 
+/// As GUILD_CREATE, with a form that depends on the client's capabilities.
+#[test]
+fn x1_a_guild_in_ready_is_the_same_after_other_accounts() {
+    const CAPABILITIES: [u64; 3] = [0, 1 << 4, 30_717];
+    let prepare = || {
+        let mut cluster = crowded();
+        say(&mut cluster, &ana(), HIDDEN, "secret");
+        say(&mut cluster, &ana(), GENERAL, "hello");
+        cluster
+    };
+    let received = |cluster: &mut TestCluster, account: &Arc<User>, capabilities: u64| {
+        let client = cluster.connect(ClientParams::JSON);
+        let mut d = identify_payload(&account.username, None);
+        d["capabilities"] = capabilities.into();
+        cluster.client(client).identify(d);
+        let mut ready = cluster.dispatches(client).remove(0).d();
+        cluster.client(client).close(Some(1000));
+        cluster.run_until_idle();
+        ready["guilds"][0]["version"] = Value::Null;
+        // The accounts' objects have the same form in any READY.
+        ["guilds", "merged_members", "users"].map(|key| ready[key].take())
+    };
+    let accounts = [ana(), bob()];
+    let alone = accounts.each_ref().map(|account| CAPABILITIES.map(|bits| received(&mut prepare(), account, bits)));
+    assert_ne!(alone[0][0][0][0]["channels"], alone[1][0][0][0]["channels"], "they see different channels");
+    let mut cluster = prepare();
+    for round in 0..3 {
+        for (account, alone) in accounts.iter().zip(&alone) {
+            for (bits, alone) in CAPABILITIES.into_iter().zip(alone) {
+                assert_eq!(received(&mut cluster, account, bits), *alone, "{bits} in round {round}");
+            }
+        }
+    }
+    // What changes is in the next READY.
+    let message = say(&mut cluster, &ana(), GENERAL, "again");
+    let [guilds, ..] = received(&mut cluster, &bob(), 0);
+    assert_eq!(guilds[0]["channels"][0]["last_message_id"], message.to_string());
+}
+
 /// Sessions with the same view share a rendered text, and no session gets that of another view.
 #[test]
 fn x1_a_bots_guild_create_is_the_same_after_other_bots() {
