@@ -6,7 +6,8 @@
 //!             account's usage is reported until its home has answered; a round reports everything after each change of
 //!             the members, and at intervals.
 //! Limits      `HOME_MS_MAX` for an answer; a home that did not answer gets no request for `SILENT_MS`. `CHUNK`
-//!             accounts a report.
+//!             accounts a report. IDENTIFYs for one home wait while earlier ones are on their way, one per connection,
+//!             and go together, `ADMISSIONS_MAX` at once.
 //! Not here    the decision of a home: `guildhall_cluster::Ledger`. The counts of this node: `IdentifyGate`.
 //! Spec        docs/cluster.md "Limits"; ADR 37.
 
@@ -21,11 +22,13 @@ use guildhall_partition::{IdentifyFault, Reservation};
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     future::ready,
+    iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tokio::sync::oneshot;
 
 /// Longest wait for a home. An answer takes a millisecond; a client's IDENTIFY waits for it.
 const HOME_MS_MAX: u64 = 500;
@@ -37,6 +40,8 @@ const REPORT_PAUSE_MS: u64 = 100;
 const ROUND_MS: u64 = 300_000;
 /// Accounts in one report: about 20 bytes each, for bots 100.
 const CHUNK: usize = 5_000;
+/// IDENTIFYs in one request to a home: about 100 bytes each.
+const ADMISSIONS_MAX: usize = 256;
 
 #[derive(Serialize, Deserialize)]
 enum AccountQuestion {
@@ -49,6 +54,19 @@ enum AccountQuestion {
 impl PeerQuestion for AccountQuestion {
     const KIND: &'static str = "accounts";
     type Answer = AccountAnswer;
+}
+
+/// IDENTIFYs of several accounts, each with its stamp, in the order in which they were admitted here.
+#[derive(Serialize, Deserialize)]
+struct Admissions {
+    of: Reporter,
+    requests: Vec<(u64, IdentifyRequest)>,
+}
+
+impl PeerQuestion for Admissions {
+    const KIND: &'static str = "admissions";
+    /// One for each request.
+    type Answer = Vec<AccountAnswer>;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +82,25 @@ enum AccountAnswer {
 /// Places of the members: when they differ, accounts have other homes.
 type Places = Vec<(NodeNumber, Incarnation, bool, u32)>;
 
+/// An IDENTIFY that waits for the answer of its account's home. None: there is none.
+struct Waiting {
+    stamp: u64,
+    request: IdentifyRequest,
+    answer: oneshot::Sender<Option<AccountAnswer>>,
+}
+
+/// IDENTIFYs by home that wait while the request of earlier ones is under way.
+type Lines = BTreeMap<NodeNumber, Vec<Waiting>>;
+
+/// The task that sends requests to a home has panicked: the IDENTIFYs that wait have no answer (U2).
+struct Abandoned<'a>(&'a ClusterAccounts, NodeNumber);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.0.lines().remove(&self.1);
+    }
+}
+
 /// IDENTIFYs and sessions of accounts on all nodes.
 pub struct ClusterAccounts {
     membership: Arc<Membership>,
@@ -72,6 +109,8 @@ pub struct ClusterAccounts {
     ledger: Mutex<Ledger>,
     /// Nodes that did not answer, each with the end of the pause.
     silent: Mutex<BTreeMap<NodeNumber, Instant>>,
+    /// A home without an entry gets the next request at once.
+    lines: Mutex<Lines>,
 }
 
 impl ClusterAccounts {
@@ -82,11 +121,20 @@ impl ClusterAccounts {
     #[must_use]
     pub fn start(membership: Arc<Membership>, gate: Arc<IdentifyGate>, clock: SystemClock) -> Arc<Self> {
         gate.follow_changes();
-        let (ledger, silent) = (Mutex::default(), Mutex::default());
-        let accounts = Arc::new(Self { membership, gate, clock, ledger, silent });
+        let (ledger, silent, lines) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let accounts = Arc::new(Self { membership, gate, clock, ledger, silent, lines });
         let of = Arc::downgrade(&accounts);
         accounts.membership.on_question(move |question: AccountQuestion| {
             ready(of.upgrade().map(|accounts| accounts.answer(question)))
+        });
+        let of = Arc::downgrade(&accounts);
+        accounts.membership.on_question(move |Admissions { of: reporter, requests }: Admissions| {
+            let admit = |accounts: Arc<Self>| {
+                let living = accounts.living();
+                let each = |(stamp, request)| accounts.admit_here(&living, (reporter, stamp), &request);
+                requests.into_iter().map(each).collect()
+            };
+            ready(of.upgrade().map(admit))
         });
         tokio::spawn(report(accounts.clone()));
         accounts
@@ -104,14 +152,13 @@ impl ClusterAccounts {
     ///
     /// # Errors
     /// The limit that refuses it.
-    pub async fn admit(&self, user: &Arc<User>, shard_id: u32) -> Result<Reservation, IdentifyFault> {
+    pub async fn admit(self: &Arc<Self>, user: &Arc<User>, shard_id: u32) -> Result<Reservation, IdentifyFault> {
         let reserved = self.gate.reserve(self.clock.now(), user, shard_id)?;
         let (gate, account) = (self.gate.clone(), user.clone());
         let reservation = Reservation::new(move || gate.give_back(&account, shard_id));
         let usage = to_usage(reserved.usage);
         let request = IdentifyRequest { user_id: user.id, is_bot: user.bot, shard_id, usage };
-        let question = AccountQuestion::Admit { of: self.membership.reporter(), stamp: reserved.stamp, request };
-        match self.ask_home(user.id, question).await {
+        match self.admit_at_home(reserved.stamp, request).await {
             Some(AccountAnswer::Refused(limit)) => Err(match limit {
                 OverLimit::Sessions => IdentifyFault::Sessions,
                 OverLimit::BotRate => IdentifyFault::BotRate,
@@ -131,6 +178,96 @@ impl ClusterAccounts {
         }
     }
 
+    /// The answer of the account's home. None: it does not answer.
+    async fn admit_at_home(self: &Arc<Self>, stamp: u64, request: IdentifyRequest) -> Option<AccountAnswer> {
+        let home = self.membership.home_of(request.user_id.get())?;
+        if home == self.membership.number() {
+            return Some(self.admit_here(&self.living(), (self.membership.reporter(), stamp), &request));
+        }
+        let (answer, answered) = oneshot::channel();
+        let waiting = Waiting { stamp, request, answer };
+        let is_first = match self.lines().entry(home) {
+            Entry::Occupied(mut line) => {
+                line.get_mut().push(waiting);
+                false
+            }
+            Entry::Vacant(line) => {
+                line.insert(vec![waiting]);
+                true
+            }
+        };
+        if is_first {
+            tokio::spawn(self.clone().take_line(home));
+        }
+        answered.await.ok().flatten()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends requests to a home until no IDENTIFY waits for it.
+    async fn take_line(self: Arc<Self>, home: NodeNumber) {
+        let abandoned = Abandoned(&self, home);
+        while let Some(waiting) = self.next_waiting(home) {
+            let (requests, answers): (Vec<_>, Vec<_>) =
+                waiting.into_iter().map(|waiting| ((waiting.stamp, waiting.request), waiting.answer)).unzip();
+            for (answer, answered) in answers.into_iter().zip(self.ask_to_admit(home, requests).await) {
+                // The caller may have stopped waiting.
+                let _ = answer.send(answered);
+            }
+        }
+        std::mem::forget(abandoned);
+    }
+
+    /// Up to `ADMISSIONS_MAX` IDENTIFYs that wait, oldest first. None: the task for this home ends.
+    fn next_waiting(&self, home: NodeNumber) -> Option<Vec<Waiting>> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(&home)?;
+        let count = line.len().min(ADMISSIONS_MAX);
+        if count == 0 {
+            lines.remove(&home);
+            return None;
+        }
+        Some(line.drain(..count).collect())
+    }
+
+    /// An answer for each request.
+    async fn ask_to_admit(
+        self: &Arc<Self>,
+        home: NodeNumber,
+        mut requests: Vec<(u64, IdentifyRequest)>,
+    ) -> Vec<Option<AccountAnswer>> {
+        let (of, count, began) = (self.membership.reporter(), requests.len(), self.now());
+        if count > 1 {
+            let question = Admissions { of, requests };
+            let answers = match self.is_silent(home) {
+                true => Some(Vec::new()),
+                false => self.membership.ask_within(home, &question, Duration::from_millis(HOME_MS_MAX)).await,
+            };
+            let has_waited = self.now().ms_since(began) >= HOME_MS_MAX;
+            if answers.is_none() && has_waited {
+                self.note_silent(home);
+            }
+            if answers.is_some() || has_waited {
+                let answers = answers.unwrap_or_default().into_iter().map(Some);
+                return answers.chain(iter::repeat_with(|| None)).take(count).collect();
+            }
+            // A node of an earlier version knows only single requests.
+            requests = question.requests;
+        }
+        let ask = |(stamp, request)| {
+            let (accounts, question) = (self.clone(), AccountQuestion::Admit { of, stamp, request });
+            tokio::spawn(async move { accounts.ask(home, question).await })
+        };
+        let asked: Vec<_> = requests.into_iter().map(ask).collect();
+        let mut answers = Vec::new();
+        for answer in asked {
+            answers.push(answer.await.ok().flatten());
+        }
+        answers
+    }
+
     /// IDENTIFYs of a bot today on all nodes. None: its home does not answer.
     pub async fn used(&self, user_id: UserId) -> Option<Used> {
         match self.ask_home(user_id, AccountQuestion::Used(user_id)).await? {
@@ -148,21 +285,29 @@ impl ClusterAccounts {
         if home == self.membership.number() {
             return Some(self.answer(question));
         }
-        if self.silent().get(&home).is_some_and(|until| self.now() < *until) {
+        if self.is_silent(home) {
             return None;
         }
         let patience = Duration::from_millis(HOME_MS_MAX);
         let answer = self.membership.ask_within(home, &question, patience).await;
-        if answer.is_none() && self.silent().insert(home, self.now().after_ms(SILENT_MS)).is_none() {
+        match answer {
+            Some(_) => drop(self.silent().remove(&home)),
+            None => self.note_silent(home),
+        }
+        answer
+    }
+
+    fn is_silent(&self, home: NodeNumber) -> bool {
+        self.silent().get(&home).is_some_and(|until| self.now() < *until)
+    }
+
+    fn note_silent(&self, home: NodeNumber) {
+        if self.silent().insert(home, self.now().after_ms(SILENT_MS)).is_none() {
             tracing::warn!(
                 node = home.0,
                 "the home of accounts does not answer: each node counts for itself meanwhile"
             );
         }
-        if answer.is_some() {
-            self.silent().remove(&home);
-        }
-        answer
     }
 
     fn silent(&self) -> MutexGuard<'_, BTreeMap<NodeNumber, Instant>> {
@@ -173,21 +318,7 @@ impl ClusterAccounts {
     fn answer(&self, question: AccountQuestion) -> AccountAnswer {
         let now = self.now();
         match question {
-            AccountQuestion::Admit { of, stamp, request } => {
-                let limits = self.gate.limits();
-                let limits = AccountLimits {
-                    user_sessions_max: limits.user_sessions_max,
-                    bot_identifies_per_day: limits.bot_identifies_per_day,
-                    max_concurrency: limits.max_concurrency,
-                };
-                let living = self.living();
-                let living = |node: NodeNumber| node == of.node || living.contains(&node);
-                match self.ledger().admit((now, &living), (of, stamp), &request, &limits) {
-                    Some(Ok(used)) => AccountAnswer::Admitted(used),
-                    Some(Err(limit)) => AccountAnswer::Refused(limit),
-                    None => AccountAnswer::Undecided,
-                }
-            }
+            AccountQuestion::Admit { of, stamp, request } => self.admit_here(&self.living(), (of, stamp), &request),
             AccountQuestion::Report { of, stamp, sessions, bots } => {
                 let mut ledger = self.ledger();
                 for (user_id, sessions) in sessions {
@@ -204,6 +335,27 @@ impl ClusterAccounts {
                 AccountAnswer::Noted
             }
             AccountQuestion::Used(user_id) => AccountAnswer::Used(self.ledger().used(now, user_id)),
+        }
+    }
+
+    /// Decides as the home of the account.
+    fn admit_here(
+        &self,
+        living: &[NodeNumber],
+        (of, stamp): (Reporter, u64),
+        request: &IdentifyRequest,
+    ) -> AccountAnswer {
+        let limits = self.gate.limits();
+        let limits = AccountLimits {
+            user_sessions_max: limits.user_sessions_max,
+            bot_identifies_per_day: limits.bot_identifies_per_day,
+            max_concurrency: limits.max_concurrency,
+        };
+        let living = |node: NodeNumber| node == of.node || living.contains(&node);
+        match self.ledger().admit((self.now(), &living), (of, stamp), request, &limits) {
+            Some(Ok(used)) => AccountAnswer::Admitted(used),
+            Some(Err(limit)) => AccountAnswer::Refused(limit),
+            None => AccountAnswer::Undecided,
         }
     }
 

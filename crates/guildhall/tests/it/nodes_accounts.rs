@@ -4,7 +4,7 @@ use crate::{
     backend::{ANA, BOB, CHANNEL, GUILD},
     nodes::{Node, Site, two},
     support::{Answer, Http, wait_until},
-    ws::Ws,
+    ws::{PLAIN, Ws},
 };
 use serde_json::{Value, json};
 use std::{sync::Barrier, thread};
@@ -342,6 +342,41 @@ fn a_node_that_was_away_knows_accounts_as_they_are() {
                 let user = node.backend().get(&format!("/users/{id}"));
                 if user["username"] == name { Ok(()) } else { Err(user) }
             });
+        }
+    }
+}
+
+/// IDENTIFYs that come together go to their homes together: each gets its own answer.
+#[test]
+fn accounts_that_identify_at_once_have_the_sessions_that_they_may() {
+    let Some(site) = Site::with(&["limits.user_sessions_max=1"]) else { return };
+    let (first, second) = two(&site);
+    let mut backend = first.backend();
+    let mint = |n: u32| {
+        let user_id = (8000 + n).to_string();
+        backend.put(&format!("/users/{user_id}"), json!({"username": format!("user{n}")}), 201);
+        backend.token(&user_id)
+    };
+    let tokens: Vec<String> = (0..60).map(mint).collect();
+    // Every third account has its session already, at the other node.
+    let _held: Vec<Ws> = tokens.iter().step_by(3).map(|token| Ws::session(first.addr, token)).collect();
+    for round in 0..2 {
+        let connect = |_| {
+            let mut client = Ws::connect(second.addr, PLAIN, "").expect("it is let in");
+            client.expect_op(10);
+            client
+        };
+        let mut clients: Vec<Ws> = (0..tokens.len()).map(connect).collect();
+        for (client, token) in clients.iter_mut().zip(&tokens) {
+            client.identify(token);
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            // Each of the others has a session after the first round.
+            if n % 3 == 0 || round > 0 {
+                assert_eq!(client.close_code(), Some(4015), "account {n} in round {round}");
+            } else {
+                client.expect_event("READY");
+            }
         }
     }
 }
