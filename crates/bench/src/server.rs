@@ -170,7 +170,7 @@ pub fn run(accounts: Accounts, dir: &Path, io_uring: IoUring, mode: Mode) -> Res
     let clock = SystemClock::default();
     // As in a node.
     let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
-    let _bill = SpareThread::start(bill_worker)?;
+    let _bill_thread = SpareThread::start(bill_worker)?;
     let taps = TapSwitch::default();
     let dark = DarkSwitch::start(taps.clone())?;
     let config = ServerConfig {
@@ -198,7 +198,7 @@ pub fn run(accounts: Accounts, dir: &Path, io_uring: IoUring, mode: Mode) -> Res
             // All sessions are active, since the bench measures deliveries.
             passive_above_members: Some(u64::MAX),
             stream_codec: mode.stream_codec(),
-            bill,
+            bill: bill.clone(),
             taps,
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
@@ -256,7 +256,23 @@ pub fn run(accounts: Accounts, dir: &Path, io_uring: IoUring, mode: Mode) -> Res
             let closed = closing.into_iter().map(|closed| closed.blocking_recv().unwrap_or(0)).sum::<usize>();
             Ok(json!({"closed": closed}))
         }
+        "warm" => {
+            runtime.block_on(warm(&store, &tokens))?;
+            Ok(json!({}))
+        }
         "threads" => Ok(json!(usage::threads()?)),
+        "stages" => {
+            let mut stages: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+            let loops = [node.worker_reports(), partitions.loop_reports(), vec![node.store_report()]].concat();
+            for report in loops {
+                for kind in report.kinds {
+                    let (ns, count) = stages.entry(format!("{} {}", report.name, kind.name)).or_default();
+                    *ns += kind.times.total_ns;
+                    *count += kind.times.count();
+                }
+            }
+            Ok(json!(stages))
+        }
         "memory" => {
             let mut held = runtime.block_on(node.memory());
             for partition in 0..partitions.count() as u16 {
@@ -264,7 +280,9 @@ pub fn run(accounts: Accounts, dir: &Path, io_uring: IoUring, mode: Mode) -> Res
                 MemoryUse::add_all(&mut held, of_partition.blocking_recv().context("a partition ended")?);
             }
             let by_owner: BTreeMap<_, _> = held.iter().map(|held| (held.name, held.bytes)).collect();
-            Ok(json!({"owners": by_owner, "rss_bytes": usage::rss_bytes()?}))
+            // The bill has the same connections at most, whatever their number.
+            let bytes = usage::settled_rss_bytes()?.saturating_sub(bill.memory().0);
+            Ok(json!({"owners": by_owner, "bytes": bytes}))
         }
         "accounts" => {
             guildhall_accounting::set_on(args.first().is_some_and(|arg| *arg == "on"));

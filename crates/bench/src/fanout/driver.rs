@@ -242,14 +242,15 @@ impl Driver {
         self.take_reports(None, |driver| driver.entered == all)
     }
 
-    /// Memory after new sessions have received and acknowledged their data, and the allocator has returned the rest.
+    /// Memory after new sessions have received and acknowledged their data, and the allocator has returned the rest;
+    /// without the bandwidth bill, which has the same connections at most whatever their number.
     pub fn settled_bytes(&mut self) -> Result<u64> {
         // Later messages of the guild are member lists, which jobs build.
         thread::sleep(LATER);
         let all = self.heartbeats + self.partitions.len();
         self.send_to_partitions(|_| ToPartitionThread::HeartbeatAll)?;
         self.take_reports(None, |driver| driver.heartbeats == all)?;
-        usage::settled_rss_bytes()
+        Ok(usage::settled_rss_bytes()?.saturating_sub(self.bill.memory().0))
     }
 
     /// Counting begins.

@@ -1,7 +1,8 @@
 //! Storm: many clients connect at once to one node, and what that costs.
 //!
 //! Owns        `guildhall-bench storm`: CPU, context switches and latency per connect when all identify, when all
-//!             resume, and mixed; resident memory per session; latency of other clients' messages meanwhile.
+//!             resume, and mixed, with its stages; resident memory per session; latency of other clients' messages
+//!             meanwhile.
 //! Invariants  each round has its own floor: as many bare upgrades by a program that does nothing else. Results are
 //!             medians over the rounds.
 //! Limits      one client process, so 20,000 files bound the clients. Not measured: the kernel's memory of a socket.
@@ -27,8 +28,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the server may take to give memory back before its size is read.
-const SETTLE: Duration = Duration::from_millis(2_000);
 /// How long readers are measured before the storm.
 const CALM: Duration = Duration::from_secs(5);
 /// How long readers read for one command.
@@ -54,6 +53,12 @@ pub struct StormArgs {
     /// Messages per second for the readers.
     #[arg(long, default_value_t = 20)]
     rate: u64,
+    /// Print what each message type of the loops takes of a connect.
+    #[arg(long)]
+    stages: bool,
+    /// Do not wait until memory has settled; bytes per session are not reported.
+    #[arg(long)]
+    no_memory: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -69,15 +74,26 @@ struct Step {
     p99_ms: f64,
     /// CPU and context switches by kind of thread.
     threads: BTreeMap<String, (f64, f64)>,
+    /// Wall time in microseconds and number of messages by loop and message type, as a node counts them for `/metrics`.
+    /// None of the floor.
+    stages: BTreeMap<String, (f64, f64)>,
 }
 
 /// Memory per session beyond the first tenth.
 #[derive(Clone, Debug, Serialize)]
 struct Memory {
-    /// Growth of the process's resident memory.
+    /// Growth of the process's resident memory, without the bandwidth bill.
     bytes: u64,
     /// Estimates of the node by owner.
     owners: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct SessionMemory {
+    /// Of a session that was not acknowledged anything yet.
+    fresh: Memory,
+    /// Of a session that has had a heartbeat.
+    settled: Memory,
 }
 
 /// Latencies of messages, milliseconds.
@@ -111,10 +127,7 @@ struct StormResult {
     resume: Step,
     /// Half identify, half resume.
     mixed: Step,
-    /// Of a session that was not acknowledged anything yet.
-    memory_fresh: Memory,
-    /// Of a session that has had a heartbeat.
-    memory_settled: Memory,
+    memory: Option<SessionMemory>,
     readers: Option<Readers>,
 }
 
@@ -144,7 +157,7 @@ pub fn run(args: StormArgs) -> Result<()> {
     let clients = start_clients(0, args.clients)?;
     server.ask("publish")?;
     let mut storm = Storm { server, clients, floor, args };
-    let (first, [memory_fresh, memory_settled]) = storm.first()?;
+    let (first, memory) = storm.first()?;
     let [mut floors, mut identifies, mut resumes, mut mixed] = [const { Vec::new() }; 4];
     for _ in 0..args.rounds {
         floors.push(storm.bare()?);
@@ -168,63 +181,63 @@ pub fn run(args: StormArgs) -> Result<()> {
         identify: middle(&identifies),
         resume: middle(&resumes),
         mixed: middle(&mixed),
-        memory_fresh,
-        memory_settled,
+        memory,
         readers,
     };
-    crate::report(args.json, &result, print)
+    crate::report(args.json, &result, |result| print(result, args.stages))
 }
 
 impl Storm {
-    /// All identify for the first time, with their memory per further session: fresh, and after a heartbeat.
-    fn first(&mut self) -> Result<(Step, [Memory; 2])> {
+    /// All identify for the first time, with their memory per further session.
+    fn first(&mut self) -> Result<(Step, Option<SessionMemory>)> {
         let (all, warm) = (self.args.clients, self.args.clients / WARM_SHARE);
-        let further = (all - warm) as f64;
-        let mut held = [const { Vec::new() }; 2];
+        let (mut fresh, mut settled) = (Vec::new(), Vec::new());
         let mut step = Step::default();
         for count in [warm, all] {
-            let before = threads(&mut self.server)?;
+            if !self.args.no_memory {
+                // A commit has emptied the caches of the store's connections, which would grow again meanwhile.
+                self.server.ask("warm")?;
+            }
+            let before = Usage::of_server(&mut self.server)?;
             let answer = self.clients.ask(&format!("identify {count}"))?;
-            step = measured(&answer, &before, &threads(&mut self.server)?)?;
-            held[0].push(self.held()?);
-            self.clients.ask("beat")?;
-            held[1].push(self.held()?);
+            step = measured(&answer, &before, &Usage::of_server(&mut self.server)?)?;
+            if !self.args.no_memory {
+                fresh.push(self.held()?);
+                self.clients.ask("beat")?;
+                settled.push(self.held()?);
+            }
         }
         self.leave()?;
-        let memory = held.map(|held| {
-            let [(bytes_before, before), (bytes, owners)] = &held[..] else { unreachable!("one for each count") };
-            let grown = |(name, bytes): (&String, &u64)| {
-                let before = before.get(name).copied().unwrap_or(0);
-                (name.clone(), (*bytes as f64 - before as f64) / further)
-            };
-            Memory {
-                bytes: (bytes.saturating_sub(*bytes_before) as f64 / further) as u64,
-                owners: owners.iter().map(grown).collect(),
-            }
-        });
+        let further = (all - warm) as f64;
+        let memory = match (&fresh[..], &settled[..]) {
+            ([fresh_warm, fresh_all], [settled_warm, settled_all]) => Some(SessionMemory {
+                fresh: Memory::of_each(fresh_warm, fresh_all, further),
+                settled: Memory::of_each(settled_warm, settled_all, further),
+            }),
+            _ => None,
+        };
         Ok((step, memory))
     }
 
-    /// Resident bytes, and estimates by owner, once memory has settled.
-    fn held(&mut self) -> Result<(u64, BTreeMap<String, u64>)> {
-        thread::sleep(SETTLE);
+    /// Memory of the server, once it has settled.
+    fn held(&mut self) -> Result<Held> {
         let answer = self.server.ask("memory")?;
         let owners = serde_json::from_value(answer["owners"].clone()).context("the memory by owner")?;
-        Ok((number(&answer, "rss_bytes")?, owners))
+        Ok(Held { bytes: number(&answer, "bytes")?, owners })
     }
 
     fn bare(&mut self) -> Result<Step> {
-        let before = threads(&mut self.floor)?;
+        let before = Usage::of_floor(&mut self.floor)?;
         let answer = self.clients.ask(&format!("bare {}", self.args.clients))?;
-        let step = measured(&answer, &before, &threads(&mut self.floor)?)?;
+        let step = measured(&answer, &before, &Usage::of_floor(&mut self.floor)?)?;
         self.clients.ask("cut")?;
         Ok(step)
     }
 
     fn step(&mut self, kind: &str) -> Result<Step> {
-        let before = threads(&mut self.server)?;
+        let before = Usage::of_server(&mut self.server)?;
         let answer = self.clients.ask(&format!("{kind} {}", self.args.clients))?;
-        let after = threads(&mut self.server)?;
+        let after = Usage::of_server(&mut self.server)?;
         measured(&answer, &before, &after)
     }
 
@@ -287,29 +300,65 @@ impl Storm {
     }
 }
 
-/// CPU nanoseconds and context switches by kind of thread.
-type Threads = BTreeMap<String, (u64, u64)>;
+/// Resident bytes of the server, and its estimates by owner.
+struct Held {
+    bytes: u64,
+    owners: BTreeMap<String, u64>,
+}
 
-fn threads(role: &mut Role) -> Result<Threads> {
-    serde_json::from_value(role.ask("threads")?).context("the threads of a process")
+impl Memory {
+    /// Growth from `before` to `after`, divided by this many sessions.
+    fn of_each(before: &Held, after: &Held, sessions: f64) -> Self {
+        let grown = |(name, bytes): (&String, &u64)| {
+            let before = before.owners.get(name).copied().unwrap_or(0);
+            (name.clone(), (*bytes as f64 - before as f64) / sessions)
+        };
+        Self {
+            bytes: (after.bytes.saturating_sub(before.bytes) as f64 / sessions) as u64,
+            owners: after.owners.iter().map(grown).collect(),
+        }
+    }
+}
+
+/// Counters of a process.
+struct Usage {
+    /// CPU nanoseconds and context switches by kind of thread.
+    threads: BTreeMap<String, (u64, u64)>,
+    /// Nanoseconds and messages by loop and message type.
+    stages: BTreeMap<String, (u64, u64)>,
+}
+
+impl Usage {
+    fn of_floor(role: &mut Role) -> Result<Self> {
+        let threads = serde_json::from_value(role.ask("threads")?).context("the threads of a process")?;
+        Ok(Self { threads, stages: BTreeMap::new() })
+    }
+
+    fn of_server(role: &mut Role) -> Result<Self> {
+        let stages = serde_json::from_value(role.ask("stages")?).context("the stages of the server")?;
+        Ok(Self { stages, ..Self::of_floor(role)? })
+    }
 }
 
 /// The clients that `answer` reports, and what the server did meanwhile.
-fn measured(answer: &Value, before: &Threads, after: &Threads) -> Result<Step> {
+fn measured(answer: &Value, before: &Usage, after: &Usage) -> Result<Step> {
     let count = number(answer, "count")?.max(1) as f64;
-    let per = |(cpu_ns, switches): (u64, u64)| (cpu_ns as f64 / 1e3 / count, switches as f64 / count);
-    let mut threads = BTreeMap::new();
-    for (name, (cpu_ns, switches)) in after {
-        let (cpu_before, switches_before) = before.get(name).copied().unwrap_or_default();
-        let grown = (cpu_ns.saturating_sub(cpu_before), switches.saturating_sub(switches_before));
-        threads.insert(name.clone(), per(grown));
-    }
+    let grown = |before: &BTreeMap<String, (u64, u64)>, after: &BTreeMap<String, (u64, u64)>| {
+        let each = |(name, (ns, number)): (&String, &(u64, u64))| {
+            let (ns_before, number_before) = before.get(name).copied().unwrap_or_default();
+            let us = ns.saturating_sub(ns_before) as f64 / 1e3;
+            (name.clone(), (us / count, number.saturating_sub(number_before) as f64 / count))
+        };
+        after.iter().map(each).collect::<BTreeMap<_, _>>()
+    };
+    let threads = grown(&before.threads, &after.threads);
     Ok(Step {
         cpu_us: threads.values().map(|(cpu, _)| cpu).sum(),
         context_switches: threads.values().map(|(_, switches)| switches).sum(),
         p50_ms: float(answer, "p50_ms")?,
         p99_ms: float(answer, "p99_ms")?,
         threads,
+        stages: grown(&before.stages, &after.stages),
     })
 }
 
@@ -328,22 +377,26 @@ fn latency(answer: &Value) -> Result<Latency> {
 /// Medians of every figure.
 fn middle(steps: &[Step]) -> Step {
     let of = |figure: &dyn Fn(&Step) -> f64| median(steps.iter().map(figure).collect());
-    let names = steps.iter().flat_map(|step| step.threads.keys()).cloned();
-    let thread = |name: String| {
-        let figures = |step: &Step| step.threads.get(&name).copied().unwrap_or_default();
-        let both = (of(&|step| figures(step).0), of(&|step| figures(step).1));
-        (name, both)
+    let by_name = |part: fn(&Step) -> &BTreeMap<String, (f64, f64)>| {
+        let names = steps.iter().flat_map(|step| part(step).keys()).cloned();
+        let both = |name: String| {
+            let figures = |step: &Step| part(step).get(&name).copied().unwrap_or_default();
+            let both = (of(&|step| figures(step).0), of(&|step| figures(step).1));
+            (name, both)
+        };
+        names.map(both).collect::<BTreeMap<_, _>>()
     };
     Step {
         cpu_us: of(&|step| step.cpu_us),
         context_switches: of(&|step| step.context_switches),
         p50_ms: of(&|step| step.p50_ms),
         p99_ms: of(&|step| step.p99_ms),
-        threads: names.map(thread).collect(),
+        threads: by_name(|step| &step.threads),
+        stages: by_name(|step| &step.stages),
     }
 }
 
-fn print(result: &StormResult) {
+fn print(result: &StormResult, with_stages: bool) {
     let StormResult { clients, in_flight, rounds, .. } = result;
     println!("{clients} clients, {in_flight} on their way at once, medians of {rounds} rounds; per connect:");
     println!("{:<10} {:>8} {:>9} {:>9} {:>9} {:>9}", "", "CPU µs", "× floor", "switches", "p50 ms", "p99 ms");
@@ -365,12 +418,16 @@ fn print(result: &StormResult) {
             println!("{name:<10} {cpu:>8.1} {:>9} {switches:>9.2}  {thread}", "");
         }
     }
-    let (fresh, settled) = (&result.memory_fresh, &result.memory_settled);
-    println!("bytes per further session, fresh and after a heartbeat: {}, {} resident", fresh.bytes, settled.bytes);
-    for (owner, bytes) in &fresh.owners {
-        let settled = settled.owners.get(owner).copied().unwrap_or(0.0);
-        if bytes.abs().max(settled.abs()) >= 1.0 {
-            println!("  {bytes:>8.0} {settled:>8.0}  {owner}");
+    if with_stages {
+        print_stages(&steps[1..]);
+    }
+    if let Some(SessionMemory { fresh, settled }) = &result.memory {
+        println!("bytes per further session, fresh and after a heartbeat: {}, {} resident", fresh.bytes, settled.bytes);
+        for (owner, bytes) in &fresh.owners {
+            let settled = settled.owners.get(owner).copied().unwrap_or(0.0);
+            if bytes.abs().max(settled.abs()) >= 1.0 {
+                println!("  {bytes:>8.0} {settled:>8.0}  {owner}");
+            }
         }
     }
     if let Some(Readers { count, before, during, resumes_cpu_s }) = &result.readers {
@@ -379,5 +436,16 @@ fn print(result: &StormResult) {
             "  {:.2} · {:.2} ms while {clients} resumed for {resumes_cpu_s:.2} s of CPU",
             during.p50_ms, during.p99_ms
         );
+    }
+}
+
+fn print_stages(steps: &[(&str, &Step)]) {
+    println!("{:<10} {:>8} {:>9}", "stages", "wall µs", "messages");
+    for (name, step) in steps {
+        let mut stages: Vec<_> = step.stages.iter().filter(|(_, (us, _))| *us >= 0.1).collect();
+        stages.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+        for (stage, (us, messages)) in stages {
+            println!("{name:<10} {us:>8.1} {messages:>9.2}  {stage}");
+        }
     }
 }
