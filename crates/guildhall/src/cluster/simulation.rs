@@ -16,9 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::{Summary, run};
 
 /// Seeds of a run of the tests; the environment variable SEEDS replaces it, and FROM the first.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 150;
 /// Within which a planted fault must be noticed.
-const PLANTED_SEEDS: u64 = 120;
+const PLANTED_SEEDS: u64 = 300;
 /// Share of the runs in which the client has to resume to the end, in percent.
 const RESUMED_PERCENT_MIN: u64 = 10;
 

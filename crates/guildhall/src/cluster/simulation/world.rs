@@ -1,8 +1,8 @@
 //! World: one run of a seed, with one client, a guild and a direct message.
 //!
 //! Limits      `KILLS_MAX` nodes are killed before the end, at most one while another node is away. One node is away
-//!             for longer than its lease at a time (docs/cluster.md names what holds no longer otherwise). News reach
-//!             each node within `NEWS_MS`.
+//!             for longer than its lease at a time (docs/cluster.md names the promises that end otherwise). News reach
+//!             each node within `NEWS_MS`, or when it goes on after a pause: less than five seconds late.
 
 use super::{
     super::{claims::OnTheWay, mirrors::SessionMirrors, moves::SessionMoves},
@@ -66,6 +66,8 @@ struct World<'a> {
     moves: Vec<Arc<SessionMoves<SimPort>>>,
     rng: Rng,
     client: ClientId,
+    /// The node of its connection.
+    node: usize,
     is_resumed: bool,
     is_closed: bool,
     last_seq: u64,
@@ -152,6 +154,7 @@ impl<'a> World<'a> {
             moves,
             rng: Rng::new(seed),
             client,
+            node: 0,
             is_resumed: true,
             is_closed: false,
             last_seq,
@@ -349,7 +352,7 @@ impl<'a> World<'a> {
         let Some(node) = self.rng.pick(&self.serving()).copied() else { return };
         // Some node has to answer, and two are away at most for a moment.
         let is_long = self.away.is_none() && self.serving().len() > 2 && self.rng.chance(0.5);
-        let ms = if is_long { LEASE_MS + self.rng.below(6_000) } else { 1 + self.rng.below(1_200) };
+        let ms = if is_long { LEASE_MS + self.rng.below(1_000) } else { 1 + self.rng.below(1_200) };
         self.note(|| format!("pause {node} for {ms}"));
         if is_long {
             self.away = Some(node);
@@ -382,10 +385,18 @@ impl<'a> World<'a> {
             (0..NODES).for_each(|other| self.cluster.drop_news(other));
             self.has_lost_direct = true;
         }
+        self.end_process(node);
+    }
+
+    fn end_process(&mut self, node: usize) {
         self.note(|| format!("kill {node}"));
         self.cluster.kill(node);
         self.site.lock().nodes[node].is_killed = true;
         self.cluster.run_until_idle();
+        if self.node == node {
+            // The last bytes to its client are lost.
+            (self.is_resumed, self.is_closed) = (false, true);
+        }
     }
 
     /// The client resumes at a node, with its connection before or without.
@@ -399,7 +410,7 @@ impl<'a> World<'a> {
         let seq = self.last_seq;
         self.note(|| format!("resume at {node} after {seq}"));
         let params = self.cluster.client(self.client).params();
-        self.client = self.cluster.reconnect_to(node, self.client, params);
+        (self.client, self.node) = (self.cluster.reconnect_to(node, self.client, params), node);
         (self.is_resumed, self.is_closed) = (false, false);
         self.cluster.client(self.client).resume(&bob().username);
         self.cluster.run_until_idle();
@@ -433,6 +444,9 @@ impl<'a> World<'a> {
                 _ => {}
             }
         }
+        if self.is_killed(self.node) {
+            (self.is_resumed, self.is_closed) = (false, true);
+        }
         Ok(())
     }
 
@@ -465,14 +479,11 @@ impl<'a> World<'a> {
         if self.serving().len() < 2 {
             return Ok(());
         }
-        self.note(|| format!("the end of {owner:?}"));
         self.cluster.client(self.client).heartbeat();
         self.pass(6 * MIRROR_MS);
         self.read()?;
         let owner = owner.expect("the client has resumed it");
-        self.cluster.kill(owner);
-        self.site.lock().nodes[owner].is_killed = true;
-        self.cluster.run_until_idle();
+        self.end_process(owner);
         let ms = self.rng.below(6_000);
         self.pass(ms);
         let is_resumed = self.resume_to_the_end().and_then(|()| self.check_all("after the last crash"));
