@@ -152,7 +152,7 @@ pub(crate) fn of_onboarding_prompt(prompt: &OnboardingPrompt) -> Fields {
     fields! {
         "title": prompt.title, "type": prompt.kind, "single_select": prompt.single_select, "required": prompt.required,
         "in_onboarding": prompt.in_onboarding,
-        "options": prompt.options.iter().map(|option| &option.title).collect::<Vec<_>>(),
+        "options": prompt.options,
     }
 }
 
