@@ -99,7 +99,7 @@ fn a_service_refuses_and_changes_messages() {
     for line in [
         "reviews_total{result=\"refused\"} 3",
         "reviews_total{result=\"replaced\"} 1",
-        "reviews_total{result=\"published\"} 1",
+        "reviews_total{result=\"published\"} 2",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }

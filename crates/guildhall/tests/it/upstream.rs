@@ -42,6 +42,12 @@ const ONLY_IN_ANSWERS: &[(&str, &str)] = &[
     ("VoiceScheduledEventResponse", "guild_scheduled_event_exceptions"),
 ];
 
+/// Fields that may be null by upstream's documentation, but not by its description.
+const NULLABLE: &[(&str, &str)] = &[("OnboardingPromptOptionResponse", "description")];
+
+/// Where ids are numbers within a template: upstream's example has them so in each place, its description in some.
+const NUMBERED: &str = "/serialized_source_guild/";
+
 /// Something that does not fit.
 #[derive(Debug)]
 struct Fault {
@@ -159,6 +165,9 @@ impl Judge {
                 })
                 .collect();
             for (key, value) in fields {
+                if value.is_null() && NULLABLE.contains(&(expected, key.as_str())) {
+                    continue;
+                }
                 if let Some(Value::String(expected)) = properties.get(key) {
                     faults.extend(self.faults(expected, value, &format!("{at}/{key}")));
                 }
@@ -167,6 +176,7 @@ impl Judge {
         }
         let fits = match expected {
             "string" | "date-time" | "uri" => value.is_string(),
+            "SnowflakeType" if at.contains(NUMBERED) && value.is_u64() => true,
             "SnowflakeType" => value.as_str().is_some_and(|id| id.parse::<u64>().is_ok()),
             "integer" | "Int53Type" | "UInt32Type" => value.is_i64() || value.is_u64(),
             "number" => value.is_number(),
