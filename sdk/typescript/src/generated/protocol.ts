@@ -887,6 +887,32 @@ export interface ReadyConstants {
   geo_ordered_rtc_regions: never[];
 }
 
+/** Fields behind it. */
+export interface ReadyRest extends ReadyConstants {
+  merged_members?: MergedMember[][];
+  merged_presences?: MergedPresences;
+  users?: User[];
+  private_channels: DirectChannel[];
+  relationships: Relationship[];
+  presences?: never[];
+  session_id: string;
+  resume_gateway_url: string;
+  shard?: [number, number];
+  session_type: string;
+  sessions: (AccountSession | AllSessions)[];
+  read_state: ReadStateEntries;
+  user_guild_settings: NotificationEntries;
+  user_settings?: { [key: string]: never };
+  user_settings_proto: string;
+  notes?: { [key: string]: never };
+}
+
+/** Fields in front of `guilds`. */
+export interface ReadyStart {
+  v: number;
+  user: SelfUser;
+}
+
 export type ReadySupplemental = ReadySupplementalFields;
 
 export interface ReadySupplementalFields {
@@ -1213,26 +1239,8 @@ export interface User {
 
 export type UserReady = UserReadyFields;
 
-export interface UserReadyFields extends ReadyConstants {
-  v: number;
-  user: SelfUser;
+export interface UserReadyFields extends ReadyStart, ReadyRest {
   guilds: (GatewayGuild | AbsentGuild)[];
-  merged_members?: MergedMember[][];
-  merged_presences?: MergedPresences;
-  users?: User[];
-  private_channels: DirectChannel[];
-  relationships: Relationship[];
-  presences?: never[];
-  session_id: string;
-  resume_gateway_url: string;
-  shard?: [number, number];
-  session_type: string;
-  sessions: (AccountSession | AllSessions)[];
-  read_state: ReadStateEntries;
-  user_guild_settings: NotificationEntries;
-  user_settings?: { [key: string]: never };
-  user_settings_proto: string;
-  notes?: { [key: string]: never };
 }
 
 export interface UserRef {
