@@ -101,11 +101,27 @@ fn sabotage_is_caught() {
         InjectedFault::LocalLeak,
         InjectedFault::LateInputs,
         InjectedFault::LateRemoval,
+    ] {
+        is_caught(sabotage);
+    }
+}
+
+#[test]
+fn sabotage_is_caught_of_accounts_and_ids() {
+    for sabotage in [
         InjectedFault::NoVersionCheck,
         InjectedFault::RefusedIsDone,
         InjectedFault::ChangesDeleted,
         InjectedFault::KeepsCache,
         InjectedFault::IdsReplaced,
+    ] {
+        is_caught(sabotage);
+    }
+}
+
+#[test]
+fn sabotage_is_caught_of_tokens() {
+    for sabotage in [
         InjectedFault::NoCatchUp,
         InjectedFault::ServesFirst,
         InjectedFault::NoLeaseCheck,
@@ -120,6 +136,14 @@ fn sabotage_is_caught() {
         InjectedFault::RevokesThenDeletes,
         InjectedFault::RetryFindsNothing,
         InjectedFault::TellsUnwatched,
+    ] {
+        is_caught(sabotage);
+    }
+}
+
+#[test]
+fn sabotage_is_caught_of_moves() {
+    for sabotage in [
         InjectedFault::FreezesEarly,
         InjectedFault::ForgetsWaiting,
         InjectedFault::StaysUnsure,
