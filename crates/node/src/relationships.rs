@@ -133,7 +133,8 @@ impl Counts {
     }
 
     fn decode(data: &[u8]) -> Self {
-        let number = |at: usize| data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+        let number =
+            |at: usize| data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
         if data.len() == 8 { Self { own: number(0), incoming: number(4) } } else { Self::default() }
     }
 
