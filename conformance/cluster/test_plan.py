@@ -1,4 +1,4 @@
-"""The plan of faults: what a seed determines, and that each kind has what its cause needs."""
+"""The plan of faults: a seed determines it, and each kind of fault comes with the state that its cause needs."""
 import itertools
 import unittest
 

@@ -155,11 +155,11 @@ enum Bench {
     ///
     /// A real server process; while lines stream in another caller uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
-    /// Messages with and without the feed of events, and with a hook that decides on each: what they cost, and how fast
-    /// the feed is read.
+    /// Cost of messages with and without the feed of events, and with a hook that decides on each; speed of reading the
+    /// feed.
     ///
-    /// Three real server processes take turns. Fails if a message was refused, the hook did not get it, or the feed has
-    /// no event for it.
+    /// Three real server processes; each round posts to all of them. Fails if a message was refused, the hook did not
+    /// get it, or the feed has no event for it.
     Feed(load::feed::FeedArgs),
     /// One guild over several nodes against one node with as many sessions; then requests through another node than the
     /// owner, a slow link, and killed owners.

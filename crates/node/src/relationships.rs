@@ -359,8 +359,8 @@ impl Node {
         Ok(())
     }
 
-    /// Sends the state of pairs whose change is at least so old, and whose events may not have been sent: a node
-    /// crashed between the two.
+    /// Sends the state of pairs whose entry is at least this old: a node crashed between the commit of a change and its
+    /// events.
     ///
     /// # Errors
     /// The store cannot be read or written.

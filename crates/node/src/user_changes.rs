@@ -29,7 +29,7 @@ const LOCKS: usize = 64;
 /// Rounds of an announcement: changes by other nodes meanwhile cost one each. Past it the last of them announces.
 const ROUNDS_MAX: usize = 16;
 
-/// Who receives a change of an account.
+/// Recipients of a change of an account.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Announcement {
     None,

@@ -1,7 +1,7 @@
-//! `guildhall-bench feed`: what the feed of events and the hook before delivery cost a message.
+//! `guildhall-bench feed`: the cost of a message with the feed of events, and with the hook before delivery.
 //!
 //! Owns        three nodes with the same guild: one by itself, one with `events.keep = "on"`, one with a hook that
-//!             answers after `--hook-ms`. They take turns, so that other load on the machine affects all of them.
+//!             answers after `--hook-ms`. Each round posts to all three, so that other load affects all of them.
 //! Invariants  asserted: every message is accepted, the hook decided on each of its node's, and the feed has an event
 //!             for each of its node's, in order, for the long poll, the stream and the webhook.
 

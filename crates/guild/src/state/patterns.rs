@@ -24,7 +24,7 @@ const CACHE_BYTES_MAX: usize = 256 << 10;
 /// Groups within each other.
 const NEST_MAX: u32 = 40;
 
-/// What an expression costs, with repetitions.
+/// Cost of an expression; each repetition counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     /// Characters, sets and places: states that a search may follow at a time.

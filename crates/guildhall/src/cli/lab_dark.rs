@@ -200,7 +200,7 @@ fn merged(launches: &[(Target, DarkLaunch)]) -> Vec<DarkArm> {
 /// The rows of an arm in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
-    /// Its total.
+    /// The sum over all types of events.
     Totals,
     /// One of each type of event, then its total.
     ByType,
