@@ -250,7 +250,7 @@ impl Matching<'_> {
 
     /// The number of those after this user.
     fn count(&self, after: UserId) -> Matches {
-        Matches { count: self.user_ids(after).count() as _, ..Matches::default() }
+        Matches { count: self.user_ids(after).count() as u64, ..Matches::default() }
     }
 
     fn user_ids(&self, after: UserId) -> impl Iterator<Item = UserId> {
