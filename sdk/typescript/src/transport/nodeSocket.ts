@@ -1,20 +1,23 @@
 /**
- * WebSocket client of RFC 6455 on `node:http` and `node:https`: Node 20 has none of its own. It hands over the bytes of
- * text messages as they are, so that messages nobody reads are never decoded, and offers no extension.
+ * WebSocket client of RFC 6455 on `node:net` and `node:tls`: Node 20 has none of its own. It hands over the bytes of text
+ * messages as they are, so that messages nobody reads are never decoded, and offers no extension. A connection reads into
+ * one buffer, so that a read allocates nothing and passes no stream.
  *
  * Limits  a message of more than `MESSAGE_BYTES_MAX` ends the connection with 1009; the handshake may take
- *         `HANDSHAKE_MS`; a closed peer that does not close its end is cut after `LINGER_MS`.
+ *         `HANDSHAKE_MS`, and its answer `HEAD_BYTES_MAX`; a closed peer that does not close its end is cut after
+ *         `LINGER_MS`.
  */
 
 import { createHash, randomBytes } from "node:crypto";
-import { request as requestHttp, type IncomingMessage } from "node:http";
-import { request as requestHttps } from "node:https";
-import type { Socket as TcpSocket } from "node:net";
+import { connect as connectTcp, isIP, type Socket as TcpSocket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { MESSAGE_BYTES_MAX } from "../codec/compression.js";
 import type { OpenSocket, Socket, SocketHandlers } from "./transport.js";
 
 const HANDSHAKE_MS = 20_000;
 const LINGER_MS = 2_000;
+const HEAD_BYTES_MAX = 16 * 1024;
+const READ_BYTES = 64 * 1024;
 const ACCEPT_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
@@ -38,12 +41,11 @@ function frame(opcode: number, payload: Uint8Array): Buffer {
   return out;
 }
 
-/** Cuts the peer's bytes into messages. */
+/** Cuts the peer's bytes into messages. It copies what it keeps. */
 class Reader {
-  /** The begin of a frame, and the bytes that it, or its header, lacks. */
-  #held: Buffer[] = [];
-  #heldBytes = 0;
-  #missing = 0;
+  /** A frame that has not arrived as a whole, or its header; `#begunBytes` of it are there. */
+  #begun = Buffer.alloc(0);
+  #begunBytes = 0;
   #parts: Buffer[] = [];
   #partsBytes = 0;
   #isFragmented = false;
@@ -60,55 +62,49 @@ class Reader {
   push(bytes: Buffer): number | null {
     let at = 0;
     while (at < bytes.length) {
-      if (this.#heldBytes === 0) return this.#read(at === 0 ? bytes : bytes.subarray(at));
-      const part = bytes.subarray(at, at + this.#missing);
-      this.#hold(part);
-      at += part.length;
-      this.#missing -= part.length;
-      if (this.#missing > 0) return null;
-      const frame = Buffer.concat(this.#held, this.#heldBytes);
-      this.#held = [];
-      this.#heldBytes = 0;
-      const fault = this.#read(frame);
+      if (this.#begunBytes === 0) return this.#read(at === 0 ? bytes : bytes.subarray(at));
+      const copied = bytes.copy(this.#begun, this.#begunBytes, at);
+      at += copied;
+      this.#begunBytes += copied;
+      if (this.#begunBytes < this.#begun.length) return null;
+      this.#begunBytes = 0;
+      const fault = this.#read(this.#begun);
       if (fault !== null) return fault;
     }
     return null;
   }
 
-  #hold(part: Buffer): void {
-    this.#held.push(part);
-    this.#heldBytes += part.length;
-  }
-
-  /** Reads whole frames, and holds what is left. */
+  /** Reads whole frames, and copies the begin of the next. */
   #read(data: Buffer): number | null {
     let at = 0;
+    /** Of the next frame, or of its header. */
+    let bytes: number;
     for (;;) {
       const left = data.length - at;
-      this.#missing = 2 - left;
-      if (this.#missing > 0) break;
+      bytes = 2;
+      if (left < bytes) break;
       const first = data[at] as number;
       const second = data[at + 1] as number;
       if (first & 0x70 || second & 0x80) return 1002;
       let size = second & 0x7f;
       let head = 2;
       if (size === 126) {
-        this.#missing = 4 - left;
-        if (this.#missing > 0) break;
+        bytes = 4;
+        if (left < bytes) break;
         size = data.readUInt16BE(at + 2);
         head = 4;
       } else if (size === 127) {
-        this.#missing = 10 - left;
-        if (this.#missing > 0) break;
+        bytes = 10;
+        if (left < bytes) break;
         if (data.readUInt32BE(at + 2) !== 0) return 1009;
         size = data.readUInt32BE(at + 6);
         head = 10;
       }
       if (size + this.#partsBytes > MESSAGE_BYTES_MAX) return 1009;
-      this.#missing = head + size - left;
-      if (this.#missing > 0) break;
-      const payload = data.subarray(at + head, at + head + size);
-      at += head + size;
+      bytes = head + size;
+      if (left < bytes) break;
+      const payload = data.subarray(at + head, at + bytes);
+      at += bytes;
       const opcode = first & 0x0f;
       const isLast = (first & 0x80) !== 0;
       if (opcode >= OPCODE.close) {
@@ -133,14 +129,86 @@ class Reader {
         this.#onMessage(whole, this.#headerBytes);
       }
     }
-    // A copy, because the socket's buffer is much larger than what is left of it.
-    if (at < data.length) this.#hold(at === 0 ? data : Buffer.from(data.subarray(at)));
+    if (at === data.length) return null;
+    const next = Buffer.allocUnsafe(bytes);
+    this.#begunBytes = data.copy(next, 0, at);
+    this.#begun = next;
     return null;
   }
 }
 
+/** Where a handshake goes, and what it says. */
+interface Handshake {
+  readonly isTls: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly request: string;
+  /** What the answer has to prove. */
+  readonly accept: string;
+}
+
+/** Throws if the URL is not one of a WebSocket. */
+function handshakeOf(url: string): Handshake {
+  const { protocol, hostname, host, port, pathname, search } = new URL(url);
+  if (protocol !== "ws:" && protocol !== "wss:") throw new Error("it does not begin with ws:// or wss://");
+  const isTls = protocol === "wss:";
+  const key = randomBytes(16).toString("base64");
+  const lines = [
+    `GET ${pathname}${search} HTTP/1.1`, `Host: ${host}`, "Connection: Upgrade", "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`,
+  ];
+  return {
+    isTls,
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port ? Number(port) : isTls ? 443 : 80,
+    request: `${lines.join("\r\n")}\r\n\r\n`,
+    accept: createHash("sha1").update(key + ACCEPT_SUFFIX).digest("base64"),
+  };
+}
+
+/** Connects, and calls `read` with the bytes of each read; they are valid until it returns. */
+function connect({ isTls, host, port }: Handshake, connected: () => void, read: (bytes: Buffer) => void): TcpSocket {
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  const onread = {
+    buffer,
+    callback(size: number): boolean {
+      read(buffer.subarray(0, size));
+      return true;
+    },
+  };
+  const options = { host, port, onread };
+  if (!isTls) return connectTcp(options, connected);
+  return connectTls({ ...options, servername: isIP(host) ? "" : host, ALPNProtocols: ["http/1.1"] }, connected);
+}
+
+/** Collects the answer to a handshake. */
+class HandshakeAnswer {
+  #bytes = Buffer.alloc(0);
+  readonly #accept: string;
+
+  constructor(accept: string) {
+    this.#accept = accept;
+  }
+
+  /** The bytes behind the answer; null until it is complete. Throws if the connection was not upgraded. */
+  push(bytes: Buffer): Buffer | null {
+    this.#bytes = Buffer.concat([this.#bytes, bytes]);
+    const size = this.#bytes.indexOf("\r\n\r\n");
+    if (size > HEAD_BYTES_MAX || (size < 0 && this.#bytes.length > HEAD_BYTES_MAX)) throw new Error("the gateway's handshake is too long");
+    if (size < 0) return null;
+    const [first = "", ...headers] = this.#bytes.toString("latin1", 0, size).split("\r\n");
+    const status = /^HTTP\/1\.1 (\d{3})(?: |$)/.exec(first)?.[1];
+    if (status !== undefined && status !== "101") throw new Error(`the gateway answered HTTP ${status} instead of upgrading`);
+    const accepts = headers.some((line) => {
+      const colon = line.indexOf(":");
+      return line.slice(0, colon).toLowerCase() === "sec-websocket-accept" && line.slice(colon + 1).trim() === this.#accept;
+    });
+    if (status === undefined || !accepts) throw new Error("the gateway's handshake is not valid");
+    return this.#bytes.subarray(size + 4);
+  }
+}
+
 export const openNodeSocket: OpenSocket = (url: string, handlers: SocketHandlers): Socket => {
-  let tcp: TcpSocket | null = null;
   let isOver = false;
   let closeFrame: { code: number; reason: string } | null = null;
   const end = (code: number, reason: string): void => {
@@ -148,40 +216,27 @@ export const openNodeSocket: OpenSocket = (url: string, handlers: SocketHandlers
     isOver = true;
     handlers.closed(code, reason);
   };
-  const fail = (reason: string): void => {
-    end(1006, reason);
-    tcp?.destroy();
-  };
 
-  let target: URL;
+  let handshake: Handshake;
   try {
-    target = new URL(url);
-    if (target.protocol !== "ws:" && target.protocol !== "wss:") throw new Error("it does not begin with ws:// or wss://");
+    handshake = handshakeOf(url);
   } catch (error) {
     queueMicrotask(() => end(1006, `the gateway's URL is not valid: ${String(error)}`));
     return { send() {}, close() { isOver = true; }, hidesWireBytes: false };
   }
-  const isTls = target.protocol === "wss:";
-  const key = randomBytes(16).toString("base64");
-  const request = (isTls ? requestHttps : requestHttp)({
-    host: target.hostname.replace(/^\[|\]$/g, ""),
-    port: target.port || (isTls ? 443 : 80),
-    path: target.pathname + target.search,
-    agent: false,
-    headers: { Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key },
-  });
-  const handshakeTimer = setTimeout(() => {
-    request.destroy();
-    fail("the handshake took too long");
-  }, HANDSHAKE_MS);
+
+  /** Null once the connection is a WebSocket. */
+  let answer: HandshakeAnswer | null = new HandshakeAnswer(handshake.accept);
+  const fail = (reason: string): void => {
+    end(1006, reason);
+    tcp.destroy();
+  };
   const write = (opcode: number, payload: Uint8Array): void => {
-    if (tcp?.writable) tcp.write(frame(opcode, payload));
+    if (tcp.writable) tcp.write(frame(opcode, payload));
   };
   const linger = (): void => {
-    const socket = tcp;
-    if (!socket) return;
-    socket.end();
-    setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    tcp.end();
+    setTimeout(() => tcp.destroy(), LINGER_MS).unref();
   };
   const sendClose = (code: number, reason: string): void => {
     const text = Buffer.from(reason).subarray(0, 123);
@@ -192,50 +247,53 @@ export const openNodeSocket: OpenSocket = (url: string, handlers: SocketHandlers
     linger();
   };
 
-  request.on("error", (error) => {
-    clearTimeout(handshakeTimer);
-    fail(error.message);
-  });
-  request.on("response", (response: IncomingMessage) => {
-    clearTimeout(handshakeTimer);
-    response.destroy();
-    fail(`the gateway answered HTTP ${response.statusCode ?? 0} instead of upgrading`);
-  });
-  request.on("upgrade", (response: IncomingMessage, socket: TcpSocket, first: Buffer) => {
-    clearTimeout(handshakeTimer);
-    tcp = socket;
-    socket.on("error", (error) => fail(error.message));
-    socket.on("close", () => end(closeFrame?.code ?? 1006, closeFrame?.reason ?? "the connection broke"));
-    if (isOver) return void socket.destroy();
-    const expected = createHash("sha1").update(key + ACCEPT_SUFFIX).digest("base64");
-    if (response.headers["sec-websocket-accept"] !== expected) return fail("the gateway's handshake is not valid");
-    socket.setNoDelay(true);
-    socket.setTimeout(0);
-    const reader = new Reader(
-      (data, headerBytes) => {
-        if (!isOver) handlers.message(data, headerBytes);
-      },
-      (opcode, payload) => {
-        if (opcode === OPCODE.ping) write(OPCODE.pong, payload);
-        if (opcode !== OPCODE.close) return;
-        const code = payload.length >= 2 ? payload.readUInt16BE(0) : 1005;
-        closeFrame = { code, reason: payload.toString("utf8", 2) };
-        write(OPCODE.close, payload.subarray(0, 2));
-        linger();
-        end(closeFrame.code, closeFrame.reason);
-      },
-    );
-    const read = (bytes: Buffer): void => {
-      const fault = reader.push(bytes);
-      if (fault === null || isOver) return;
-      sendClose(fault, "");
-      end(1006, `the gateway broke the WebSocket protocol (${fault})`);
-    };
+  const reader = new Reader(
+    (data, headerBytes) => {
+      if (!isOver) handlers.message(data, headerBytes);
+    },
+    (opcode, payload) => {
+      if (opcode === OPCODE.ping) write(OPCODE.pong, payload);
+      if (opcode !== OPCODE.close) return;
+      const code = payload.length >= 2 ? payload.readUInt16BE(0) : 1005;
+      closeFrame = { code, reason: payload.toString("utf8", 2) };
+      write(OPCODE.close, payload.subarray(0, 2));
+      linger();
+      end(closeFrame.code, closeFrame.reason);
+    },
+  );
+  const readFrames = (bytes: Buffer): void => {
+    const fault = reader.push(bytes);
+    if (fault === null || isOver) return;
+    sendClose(fault, "");
+    end(1006, `the gateway broke the WebSocket protocol (${fault})`);
+  };
+  const readAnswer = (bytes: Buffer): void => {
+    let first: Buffer | null;
+    try {
+      first = (answer as HandshakeAnswer).push(bytes);
+    } catch (error) {
+      return fail((error as Error).message);
+    }
+    if (!first) return;
+    answer = null;
+    clearTimeout(timer);
     handlers.opened();
-    socket.on("data", read);
-    if (first.length > 0) read(first);
+    readFrames(first);
+  };
+
+  const timer = setTimeout(() => fail("the handshake took too long"), HANDSHAKE_MS);
+  const tcp = connect(handshake, () => void tcp.write(handshake.request), (bytes) => {
+    if (isOver) return;
+    if (answer) readAnswer(bytes);
+    else readFrames(bytes);
   });
-  request.end();
+  tcp.setNoDelay(true);
+  // Node describes several failed addresses by a code only.
+  tcp.on("error", (error: NodeJS.ErrnoException) => fail(error.message || `cannot connect (${error.code ?? "unknown"})`));
+  tcp.on("close", () => {
+    clearTimeout(timer);
+    end(closeFrame?.code ?? 1006, closeFrame?.reason ?? "the connection broke");
+  });
 
   return {
     send(data) {
@@ -246,9 +304,8 @@ export const openNodeSocket: OpenSocket = (url: string, handlers: SocketHandlers
     close(code, reason) {
       if (isOver) return;
       isOver = true;
-      clearTimeout(handshakeTimer);
-      if (tcp) sendClose(code, reason);
-      else request.destroy();
+      if (answer) tcp.destroy();
+      else sendClose(code, reason);
     },
     hidesWireBytes: false,
   };
