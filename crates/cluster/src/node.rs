@@ -57,6 +57,24 @@ pub struct NodeRecord {
     pub load: Option<NodeLoad>,
 }
 
+impl NodeRecord {
+    /// An active node of this release and of weight 1, without a name and addresses: the base of records in tests.
+    #[must_use]
+    pub fn active(incarnation: Incarnation) -> Self {
+        Self {
+            name: String::new(),
+            incarnation,
+            url: String::new(),
+            weight: 1,
+            state: NodeState::Active,
+            version: String::new(),
+            clock_ms: 0,
+            has_handoff: true,
+            load: None,
+        }
+    }
+}
+
 /// Load of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLoad {

@@ -44,9 +44,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn record(weight: u32, state: NodeState) -> NodeRecord {
-        let (name, url, version) = (String::new(), String::new(), String::new());
-        let (incarnation, clock_ms, has_handoff, load) = (Incarnation(1), 0, true, None);
-        NodeRecord { name, incarnation, url, weight, state, version, clock_ms, has_handoff, load }
+        NodeRecord { weight, state, ..NodeRecord::active(Incarnation(1)) }
     }
 
     fn place(nodes: &BTreeMap<NodeNumber, NodeRecord>) -> Vec<NodeNumber> {

@@ -13,9 +13,9 @@ use crate::{
     mailbox::{CreateRequest, Input},
 };
 use guildhall_guild::{Actor, NewDirect, Refusal, request};
-use guildhall_model::{ChannelId, Direct, User, UserId};
+use guildhall_model::{ChannelId, Direct, MessageId, User, UserId};
 use guildhall_stdx::Instant;
-use guildhall_store::StoreError;
+use guildhall_store::{Page, StoreError};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 
 /// Maximum number of direct messages listed to an account, newest first. Clients list as many without pagination.
 pub(crate) const DIRECTS_OF_USER_MAX: u32 = 1_000;
+const MESSAGES_AT_ONCE_MAX: u32 = 100;
 /// Accounts with a counter, about 40 bytes each. When all counters are younger than a day, accounts
 /// without one are refused.
 const ACCOUNTS_MAX: usize = 1_000_000;
@@ -272,6 +273,19 @@ impl Node {
     /// When the store cannot be read.
     pub async fn directs_of_user(&self, user_id: UserId) -> Result<Vec<Direct>, StoreError> {
         self.inner.store.directs_of_user(user_id, DIRECTS_OF_USER_MAX).await
+    }
+
+    /// The oldest messages of a direct message above `after`, ascending, at most 100.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn direct_messages_after(
+        &self,
+        channel_id: ChannelId,
+        after: MessageId,
+    ) -> Result<Vec<MessageId>, StoreError> {
+        let newest_first = self.inner.store.messages(channel_id, Page::After(after), MESSAGES_AT_ONCE_MAX).await?;
+        Ok(newest_first.iter().rev().map(|record| record.message.id).collect())
     }
 
     async fn open(&self, user_id: UserId, id: ChannelId) -> Result<Direct, Refusal> {

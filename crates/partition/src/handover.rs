@@ -81,8 +81,10 @@ impl HandOver {
 /// A session that was released from its mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrored {
-    /// Number of the node that had the session.
+    /// Number of the node that had the session, and its membership; 0 from a node of an earlier release.
     pub node: u8,
+    #[serde(default)]
+    pub incarnation: u64,
     /// Time since the node with the mirror noticed that the other one was gone.
     pub gone_ms: u64,
     /// The client has received something since the last report: an event of the account that only the next node has,

@@ -75,7 +75,7 @@ pub use guilds::Delivery;
 pub use handover::{HandOver, Mirrored, RecentLoss};
 pub use identify::Claimant;
 pub use mirroring::{MirrorBatch, MirrorPage, MirrorPlaces, MirrorProgress, MirroredSession, mirror_key};
-pub use mirrors::{MirrorSource, MirrorsHeld, MirrorsTaken};
+pub use mirrors::{MirrorSource, MirrorView, MirrorsHeld, MirrorsTaken};
 pub use moves::{Fetched, SessionClaim};
 pub use partition::Partition;
 pub use pause::Pause;

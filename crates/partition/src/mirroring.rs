@@ -3,10 +3,13 @@
 //! Owns        which session has been reported to which node, up to which seq; the events of accounts that a session
 //!             has processed, each with its seq.
 //! Doors       `Partition::mirror_page` from the driver, page by page; `mirrors_lost` when a node may lack reports.
-//! Invariants  W1 a session that has changed since its last report is in the page that has its slot. W2 a report lists
-//!             each event of the account that the session has processed after `floor`, and in the last `KEPT_MS`.
-//! Limits      `PAGE_SLOTS` and the caller's bytes for a page: the rest is in the next. `LISTED_MAX` events of a
-//!             session; past it `floor` rises, and a client from before it cannot resume by the mirror.
+//! Invariants  W1 a session that has changed since its last report is in the page that has its slot; one that has ended
+//!             is in a page until its holder knows it. W2 a report lists each event of the account that the session
+//!             has processed after `floor`, and in the last `KEPT_MS`.
+//! Limits      `PAGE_SLOTS` and the caller's bytes for a page, and as many for sessions that have ended: the rest is in
+//!             the next. `LISTED_MAX` events of a session; past it `floor` rises, and a client from before it cannot
+//!             resume by the mirror. `ENDED_MAX` ended sessions that no holder knows; mirrors of further ones stay
+//!             until this node leaves.
 //! Not here    mirrors of other nodes' sessions: `mirrors`. Sessions without READY, and those that would not see the
 //!             outage of their guilds, have no mirror.     Spec  docs/adr/0046.
 
@@ -14,7 +17,7 @@ use crate::{core::Core, partition::Partition, recent_news::KEPT_MS};
 use guildhall_session::{Session, SessionSnapshot};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Slots that one page visits, occupied or not.
 const PAGE_SLOTS: u32 = 4_096;
@@ -22,6 +25,8 @@ const LISTED_MAX: usize = 128;
 /// Bytes of a report in its binary form: its numbers, and each listed event.
 const PROGRESS_BYTES: usize = 32;
 const LISTED_BYTES: usize = 19;
+const ENDED_BYTES: usize = 9;
+const ENDED_MAX: usize = 1_000_000;
 /// Bytes of the names in a whole report.
 const NAMES_BYTES: usize = 320;
 
@@ -111,7 +116,7 @@ pub struct Mirroring {
     states: Vec<State>,
     listed: HashMap<SlotKey, Listed>,
     /// Holders, and keys of sessions that they have no longer to hold.
-    ended: Vec<(u64, u64)>,
+    ended: BTreeSet<(u64, u64)>,
 }
 
 impl Mirroring {
@@ -159,8 +164,13 @@ impl Mirroring {
         let Some(state) = self.states.get_mut(session.key.slot as usize) else { return };
         if state.generation == session.key.generation {
             let holder = std::mem::take(state).holder;
-            self.ended.extend(holder.zip(mirror_key(&session.id)));
+            self.end(holder.zip(mirror_key(&session.id)));
         }
+    }
+
+    fn end(&mut self, ended: impl IntoIterator<Item = (u64, u64)>) {
+        let room = ENDED_MAX.saturating_sub(self.ended.len());
+        self.ended.extend(ended.into_iter().take(room));
     }
 
     /// Drops what was acknowledged and is old, and returns `floor` with the rest.
@@ -199,10 +209,12 @@ impl Mirroring {
             let holder = places.holder_of(key);
             state.version = places.version();
             if holder != state.holder {
-                self.ended.extend(state.holder.map(|before| (before, key)));
-                (state.holder, state.is_known) = (holder, false);
+                let before = std::mem::replace(&mut state.holder, holder);
+                state.is_known = false;
+                self.end(before.map(|before| (before, key)));
             }
         }
+        let state = &mut self.states[session.key.slot as usize];
         let holder = state.holder?;
         page.mirrored_count += 1;
         let seq = session.replay.last_seq();
@@ -219,6 +231,8 @@ impl Mirroring {
         let batch = page.batches.entry(holder).or_default();
         match snapshot {
             Some(session_snapshot) => {
+                // It is there again.
+                self.ended.remove(&(holder, key));
                 page.bytes += NAMES_BYTES + session_snapshot.cost_bytes();
                 let is_bot = session.user.bot;
                 batch.sessions.push(MirroredSession { session: session_snapshot, is_bot, age_ms, progress });
@@ -245,8 +259,10 @@ impl Partition {
             }
             slot += 1;
         }
-        for (holder, key) in std::mem::take(&mut mirroring.ended) {
+        for _ in 0..bytes_max / ENDED_BYTES + 1 {
+            let Some((holder, key)) = mirroring.ended.pop_first() else { break };
             page.batches.entry(holder).or_default().ended.push(key);
+            page.bytes += ENDED_BYTES;
         }
         page.next_slot = (slot < sessions.places()).then_some(slot);
         page
@@ -258,5 +274,10 @@ impl Partition {
         for state in mirroring.states.iter_mut().filter(|state| holder.is_none() || state.holder == holder) {
             state.is_known = false;
         }
+    }
+
+    /// A node with mirrors may not know that these sessions have ended, or are mirrored elsewhere.
+    pub fn mirrors_end_again(&mut self, holder: u64, keys: &[u64]) {
+        self.core.mirroring.end(keys.iter().map(|key| (holder, *key)));
     }
 }

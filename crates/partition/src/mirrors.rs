@@ -1,17 +1,18 @@
 //! Mirrors: sessions of other nodes as these report them, for clients whose node was killed.
 //!
 //! Owns        the mirrors, and the events that reached their accounts here since the last report.
-//! Doors       `take_mirrors` for the reports of another node; `release_mirror` when a client resumes;
-//!             `forget_mirrors_of` when the other node is back.
+//! Doors       `take_mirrors` for the reports of another node; `mirror_view`, then `release_mirror` when a client
+//!             resumes; `forget_mirrors_of` when the other node is back.
 //! Invariants  C1 a mirror of a node that lives is not released; one that is released is forgotten. C2 the client
 //!             gets each event of its account once, or the mirror is not released: an event that the report lists is
 //!             sent if its seq is after the client's; one that it does not list is sent if the client has nothing from
-//!             after the report, or if it came when the node was gone already, and is a doubt otherwise; so is a stored
-//!             direct message that never came here, because its node was killed before it sent it. C3 its client
-//!             sees an outage of each guild that it was inside.
+//!             after the report, or if it came when the node was gone already, and is a doubt otherwise; so is each
+//!             stored direct message that never came here, because its node was killed before it sent it. C3 its
+//!             client sees an outage of each guild that it was inside.
 //! Limits      `MIRRORS_MAX` mirrors and `BYTES_MAX` bytes over all partitions, past which further sessions have no
-//!             mirror; `LOGGED_MAX` events of a mirror, past which it is a doubt; `LEAD_MAX` between the report's seq
-//!             and the client's; `resume_window_ms` after the end of its node.
+//!             mirror; `LOGGED_MAX` events of a mirror, past which it is a doubt; `RECEIVED_MAX` direct messages in
+//!             `UNSENT_MS`, past which stored ones are a doubt; `LEAD_MAX` between the report's seq and the client's;
+//!             `resume_window_ms` after the end of its node.
 //! Spec        docs/adr/0046.
 
 use crate::{
@@ -26,18 +27,23 @@ use crate::{
     sessions::{Marks, Reader},
 };
 use guildhall_guild_protocol::{HiddenChannels, Redaction, Whose};
-use guildhall_model::{ChannelId, MessageId, UserId, timestamp_of};
+use guildhall_model::{ChannelId, MessageId, UserId, smallest_id_at, timestamp_of};
 use guildhall_session::{Dispatch, DispatchSnapshot, GuildLoss, SessionSnapshot, guild_delete};
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ops::Range,
     rc::Rc,
 };
 
 const MIRRORS_MAX: usize = 1_000_000;
 const BYTES_MAX: usize = 512 << 20;
 const LOGGED_MAX: usize = 256;
+const RECEIVED_MAX: usize = 256;
+/// A node that was killed had sent what it stored earlier than this before the others noticed its end: the longest
+/// lease has a minute, and no message between nodes is later than `SKEW_MS`.
+const UNSENT_MS: i64 = 90_000;
 /// Clocks of the nodes that write messages may be ahead by this much. Later messages come from nodes that live.
 const SLACK_MS: i64 = 1_000;
 /// A client cannot have received more within the lag of a mirror.
@@ -52,12 +58,24 @@ pub struct MirrorSource {
 }
 
 /// Outcome of reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorsTaken {
     /// Sessions without room.
+    #[serde(rename = "refused")]
     pub refused_count: usize,
-    /// Sessions that have no mirror here, although the other node has reported them whole before.
+    /// Sessions that the other node has reported whole before, and that have no mirror here, or that of another node.
+    #[serde(rename = "unknown")]
     pub unknown_count: usize,
+}
+
+/// A mirror here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorView {
+    pub seq: u64,
+    /// Membership of the session's node.
+    pub from: MirrorSource,
+    /// Ids that direct messages have which the node may have stored and not sent. None: it is a member.
+    pub unsent: Option<Range<MessageId>>,
 }
 
 /// Mirrors of a partition.
@@ -87,9 +105,9 @@ struct Mirror {
     log: VecDeque<Logged>,
     /// When an event was forgotten that may not be processed there.
     lost_at: Option<Instant>,
-    /// Since when direct messages are noted, and the newest of each channel.
+    /// Direct messages that came here, written after `since` and at most `UNSENT_MS` before the last report.
+    received: VecDeque<(ChannelId, MessageId)>,
     since: Timestamp,
-    newest: BTreeMap<ChannelId, MessageId>,
     bytes: usize,
 }
 
@@ -104,9 +122,12 @@ pub struct Mirrors {
 }
 
 impl Mirror {
-    fn apply(&mut self, now: Instant, progress: MirrorProgress) {
+    fn apply(&mut self, now: Now, progress: MirrorProgress) {
         let MirrorProgress(_, seq, floor, listed) = progress;
         (self.seq, self.floor, self.listed) = (seq, floor, listed);
+        let may_be_unsent = |id: MessageId| timestamp_of(id).0 > now.unix.0.saturating_sub(UNSENT_MS);
+        self.received.retain(|(_, id)| may_be_unsent(*id));
+        let now = now.instant;
         // An older one that is not listed was processed and acknowledged before the list begins.
         let listed = &self.listed;
         let is_open =
@@ -115,11 +136,16 @@ impl Mirror {
         self.lost_at.take_if(|at| now.ms_since(*at) > SKEW_MS);
     }
 
-    fn push(&mut self, logged: Logged) {
-        if let Some((channel_id, id)) = logged.news.new_direct() {
-            let newest = self.newest.entry(channel_id).or_insert(id);
-            *newest = id.max(*newest);
+    /// Notes a direct message, also one that the session does not get.
+    fn note_received(&mut self, news: &News) {
+        let Some(direct) = news.new_direct().filter(|direct| !self.received.contains(direct)) else { return };
+        self.received.push_back(direct);
+        if self.received.len() > RECEIVED_MAX {
+            self.received.pop_front();
         }
+    }
+
+    fn push(&mut self, logged: Logged) {
         let logged_at = logged.at;
         self.log.push_back(logged);
         if self.log.len() > LOGGED_MAX {
@@ -131,14 +157,16 @@ impl Mirror {
         size_of::<Self>() + self.kept.cost_bytes()
     }
 
-    /// Whether one of these newest messages of direct channels, as they are stored, was written before `until` and
-    /// never came here.
-    fn lacks(&self, directs: &[(ChannelId, MessageId)], until: Timestamp) -> bool {
-        directs.iter().any(|(channel_id, id)| {
-            let written_at = timestamp_of(*id);
-            let has_come = self.newest.get(channel_id).is_some_and(|newest| newest >= id);
-            written_at > self.since && written_at <= until && !has_come
-        })
+    /// See `MirrorView::unsent`.
+    fn unsent(&self, now: Now, gone_since: Instant) -> Range<MessageId> {
+        let gone_at = now.unix.0.saturating_sub_unsigned(now.instant.ms_since(gone_since));
+        let after = gone_at.saturating_sub(UNSENT_MS).max(self.since.0);
+        smallest_id_at(Timestamp(after.saturating_add(1)))..smallest_id_at(Timestamp(gone_at.saturating_add(SLACK_MS)))
+    }
+
+    /// Whether one of these stored direct messages never came here.
+    fn lacks(&self, stored: &[(ChannelId, MessageId)]) -> bool {
+        stored.iter().any(|direct| !self.received.contains(direct))
     }
 
     /// The events that the client lacks, by their place in the log.
@@ -195,6 +223,11 @@ impl Mirrors {
         self.bytes += mirror.bytes;
         self.by_user.insert((mirror.kept.user_id, key));
         self.by_key.insert(key, mirror);
+    }
+
+    /// Since when a node with mirrors here is gone.
+    fn gone_since(&self, source: MirrorSource) -> Option<Instant> {
+        self.sources.get(&source).copied().flatten()
     }
 
     fn of_user(&self, user_id: UserId) -> Vec<u64> {
@@ -260,10 +293,11 @@ impl Partition {
         }
         for progress in progress {
             match self.core.mirrors.by_key.get_mut(&progress.0) {
-                Some(mirror) if mirror.from == from => mirror.apply(now.instant, progress),
-                // The session has moved in the meantime.
-                Some(_) => {}
-                None => taken.unknown_count += 1,
+                Some(mirror) if mirror.from == from => mirror.apply(now, progress),
+                // It is from before the session moved to the node that has reported it since.
+                Some(mirror) if mirror.seq > progress.1 => {}
+                // The end of the session at the node before may not have been reported yet.
+                Some(_) | None => taken.unknown_count += 1,
             }
         }
         taken
@@ -280,10 +314,13 @@ impl Partition {
         self.core.mirrors.note_members(now.instant, members, self.core.config.resume_window_ms);
     }
 
-    /// Seq of the mirror of a session whose node is gone.
+    /// The mirror of a session.
     #[must_use]
-    pub fn mirror_seq(&self, session_id: &str) -> Option<u64> {
-        self.core.mirror_of_gone(session_id).map(|(_, mirror, _)| mirror.seq)
+    pub fn mirror_view(&self, now: Now, session_id: &str) -> Option<MirrorView> {
+        let (_, mirror) = self.core.mirror_of(session_id)?;
+        let gone_since = self.core.mirrors.gone_since(mirror.from);
+        let unsent = gone_since.map(|gone_since| mirror.unsent(now, gone_since));
+        Some(MirrorView { seq: mirror.seq, from: mirror.from, unsent })
     }
 
     /// Drops the mirror of a session whose node is gone: another node has a newer one.
@@ -299,7 +336,8 @@ impl Partition {
         self.core.mirrors.sources.retain(|source, _| source.node != node);
     }
 
-    /// Exports a session whose node is gone from its mirror, and forgets the mirror (C1).
+    /// Exports a session whose node is gone from its mirror, and forgets the mirror (C1). `stored`: the account's
+    /// direct messages in `MirrorView::unsent`.
     ///
     /// # Errors
     /// Why the client cannot resume. The mirror stays.
@@ -307,7 +345,7 @@ impl Partition {
         &mut self,
         now: Now,
         claim: &SessionClaim,
-        directs: &[(ChannelId, MessageId)],
+        stored: &[(ChannelId, MessageId)],
     ) -> Result<HandOver, ResumeFault> {
         let (key, mirror, gone_since) = self.core.mirror_of_gone(&claim.session_id).ok_or(ResumeFault::Unknown)?;
         if mirror.kept.user_id != claim.user_id {
@@ -316,15 +354,14 @@ impl Partition {
         if mirror.kept.is_etf != claim.is_etf {
             return Err(ResumeFault::Encoding);
         }
-        let gone_ms = now.instant.ms_since(gone_since);
-        let gone_at = Timestamp(now.unix.0.saturating_sub_unsigned(gone_ms));
-        if mirror.lacks(directs, Timestamp(gone_at.0.saturating_add(SLACK_MS))) {
+        if mirror.lacks(stored) {
             return Err(ResumeFault::Doubt);
         }
         let owed = mirror.owed(claim.seq, gone_since)?;
         let mirror = self.core.mirrors.remove(key).ok_or(ResumeFault::Unknown)?;
-        let is_doubtful = claim.seq > mirror.seq;
-        let mirrored = Mirrored { node: mirror.from.node, gone_ms, is_doubtful };
+        let MirrorSource { node, incarnation } = mirror.from;
+        let (gone_ms, is_doubtful) = (now.instant.ms_since(gone_since), claim.seq > mirror.seq);
+        let mirrored = Mirrored { node, incarnation, gone_ms, is_doubtful };
         let dispatches = self.core.dispatches_of(&mirror, &owed);
         let mut kept = mirror.kept;
         let base = mirror.seq.max(claim.seq);
@@ -362,12 +399,15 @@ fn add_missing(marks: &mut Vec<u64>, more: impl Iterator<Item = u64>) {
 }
 
 impl Core {
+    fn mirror_of(&self, session_id: &str) -> Option<(u64, &Mirror)> {
+        let key = mirror_key(session_id)?;
+        Some((key, self.mirrors.by_key.get(&key).filter(|mirror| mirror.kept.id == session_id)?))
+    }
+
     /// The mirror of a session whose node is gone, and since when.
     fn mirror_of_gone(&self, session_id: &str) -> Option<(u64, &Mirror, Instant)> {
-        let key = mirror_key(session_id)?;
-        let mirror = self.mirrors.by_key.get(&key).filter(|mirror| mirror.kept.id == session_id)?;
-        let gone_since = (*self.mirrors.sources.get(&mirror.from)?)?;
-        Some((key, mirror, gone_since))
+        let (key, mirror) = self.mirror_of(session_id)?;
+        Some((key, mirror, self.mirrors.gone_since(mirror.from)?))
     }
 
     /// False: it has no room.
@@ -393,18 +433,21 @@ impl Core {
             listed: Vec::new(),
             log: VecDeque::new(),
             lost_at: None,
+            received: VecDeque::new(),
             since: now.unix,
-            newest: BTreeMap::new(),
             bytes: 0,
             kept,
         };
         match before.filter(|before| before.kept.id == mirror.kept.id) {
             Some(before) => {
                 (mirror.log, mirror.lost_at) = (before.log, before.lost_at);
-                (mirror.since, mirror.newest) = (before.since, before.newest);
+                (mirror.received, mirror.since) = (before.received, before.since);
             }
             None => {
+                let known_ms = session_age_ms.min(self.news.covers_ms(now.instant));
+                mirror.since = Timestamp(now.unix.0.saturating_sub_unsigned(known_ms));
                 for (age_ms, news) in self.news.of_user(now.instant, mirror.kept.user_id) {
+                    mirror.note_received(&news);
                     if age_ms > session_age_ms {
                         continue;
                     }
@@ -413,7 +456,7 @@ impl Core {
                 }
             }
         }
-        mirror.apply(now.instant, progress);
+        mirror.apply(now, progress);
         self.mirrors.insert(key, mirror);
         true
     }
@@ -426,7 +469,9 @@ impl Core {
         let mut marks = Marks::default();
         let keys: Vec<u64> = news.user_ids().iter().flat_map(|user_id| self.mirrors.of_user(*user_id)).collect();
         for key in keys {
-            let Some(reader) = self.mirrors.by_key.get(&key).map(|mirror| mirror.reader) else { continue };
+            let Some(mirror) = self.mirrors.by_key.get_mut(&key) else { continue };
+            mirror.note_received(news);
+            let reader = mirror.reader;
             let Some((dispatch, redaction)) = self.news_form(&reader, news) else { continue };
             let mark = marks.of(&reader, (&dispatch, redaction));
             if let Some(mirror) = self.mirrors.by_key.get_mut(&key) {

@@ -56,24 +56,34 @@ impl News {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct RecentNews(VecDeque<(Instant, News)>);
+pub struct RecentNews {
+    recent: VecDeque<(Instant, News)>,
+    /// All news since then that are not older than `KEPT_MS` are here. None: there were none.
+    since: Option<Instant>,
+}
 
 impl RecentNews {
     /// News arrived.
     pub fn push(&mut self, now: Instant, news: News) {
         let is_old = |(at, _): &mut (Instant, News)| now.ms_since(*at) > KEPT_MS;
-        while self.0.pop_front_if(is_old).is_some() {}
-        if self.0.len() >= NEWS_MAX {
-            self.0.pop_front();
+        while self.recent.pop_front_if(is_old).is_some() {}
+        self.since.get_or_insert(now);
+        if self.recent.len() >= NEWS_MAX {
+            self.since = self.recent.pop_front().map(|(at, _)| at);
         }
-        self.0.push_back((now, news));
+        self.recent.push_back((now, news));
+    }
+
+    /// Time before now of which no news are missing, up to `KEPT_MS`.
+    pub fn covers_ms(&self, now: Instant) -> u64 {
+        self.since.map_or(0, |since| now.ms_since(since).min(KEPT_MS))
     }
 
     /// News of an account within the last `KEPT_MS`, oldest first, with their age in milliseconds.
     pub fn of_user(&self, now: Instant, user_id: UserId) -> Vec<(u64, News)> {
         let of_age = |(at, news): &(Instant, News)| (now.ms_since(*at), news.clone());
         let is_recent = |(age_ms, _): &(u64, News)| *age_ms <= KEPT_MS;
-        self.0.iter().filter(|(_, news)| news.is_for(user_id)).map(of_age).filter(is_recent).collect()
+        self.recent.iter().filter(|(_, news)| news.is_for(user_id)).map(of_age).filter(is_recent).collect()
     }
 }
 

@@ -48,15 +48,9 @@ impl Site {
 
     fn with(seed: u64, nodes: &[(u32, usize)], limits: BalanceLimits) -> Self {
         let record = |weight: u32, workers: usize| NodeRecord {
-            name: String::new(),
-            incarnation: Incarnation(1),
-            url: String::new(),
             weight,
-            state: NodeState::Active,
-            version: String::new(),
-            clock_ms: 0,
-            has_handoff: true,
             load: Some(NodeLoad { workers: vec![0; workers], takes_part: true, ..NodeLoad::default() }),
+            ..NodeRecord::active(Incarnation(1))
         };
         let numbered = nodes.iter().zip(0..);
         Self {

@@ -1,8 +1,7 @@
 //! Requests of a later release, with commands that are unknown here.
 
 use guildhall_cluster::{
-    Answer, Cluster, GuildInput, Incarnation, NodeNumber, NodeRecord, NodeState, Output, PeerMessage, ReadMessage,
-    RequestId,
+    Answer, Cluster, GuildInput, Incarnation, NodeNumber, NodeRecord, Output, PeerMessage, ReadMessage, RequestId,
     wire::{VERSION, WireError, decode, encode},
 };
 use guildhall_guild::{Actor, Command, Refusal};
@@ -94,17 +93,7 @@ fn r1_bytes_that_are_no_messages_are_refused() {
 }
 
 fn record(incarnation: u64) -> NodeRecord {
-    NodeRecord {
-        name: String::new(),
-        incarnation: Incarnation(incarnation),
-        url: String::new(),
-        weight: 1,
-        state: NodeState::Active,
-        version: String::new(),
-        clock_ms: 0,
-        has_handoff: true,
-        load: None,
-    }
+    NodeRecord::active(Incarnation(incarnation))
 }
 
 fn sent(machine: &mut Cluster) -> Vec<PeerMessage> {

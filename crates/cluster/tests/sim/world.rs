@@ -924,17 +924,9 @@ impl World {
         if self.core.kv_is_away {
             return again(&mut self.core);
         }
-        let record = NodeRecord {
-            name: String::new(),
-            incarnation: Incarnation(self.core.rng.next_u64()),
-            url: String::new(),
-            weight: 1 + self.core.rng.below(2) as u32,
-            state: NodeState::Joining,
-            version: String::new(),
-            clock_ms: 0,
-            has_handoff: true,
-            load: None,
-        };
+        let incarnation = Incarnation(self.core.rng.next_u64());
+        let weight = 1 + self.core.rng.below(2) as u32;
+        let record = NodeRecord { weight, state: NodeState::Joining, ..NodeRecord::active(incarnation) };
         for number in 0..64 {
             let call = KvOp::Create(Key::Node(number), Value::Node(record.clone()));
             if self.core.kv.get(Key::Node(number)).is_some() {

@@ -7,7 +7,8 @@
 //!             other nodes drop their mirrors of its sessions at its request. (tests
 //!             `guildhall/tests/it/session_mirrors.rs`)
 //! Limits      `REPORT_BYTES_MAX` of reports per interval: sessions that have no room are in the next one, so that the
-//!             lag grows. `GIVEN_MAX` sessions that were given away are remembered, for `GIVEN_MS`.
+//!             lag grows. `GIVEN_MAX` sessions that were given away are remembered, for `GIVEN_MS`. `STORED_MAX` direct
+//!             messages of an account that its node may not have sent; past it the client identifies again.
 //! Not here    what is in a report, and which client may resume by it: `guildhall_partition`.
 //! Spec        docs/cluster.md, ADR 46.
 
@@ -17,18 +18,23 @@ use super::{
 };
 use guildhall_cluster::{NodeNumber, NodeRecord, home_of, wire};
 use guildhall_guild_protocol::Whose;
-use guildhall_model::{ChannelId, CloseCode, Direct, MessageId, UserId};
+use guildhall_model::{ChannelId, CloseCode, Id, MessageId, UserId};
 use guildhall_net::{HandOver, ResumeFault, SessionClaim};
 use guildhall_node::PeerQuestion;
-use guildhall_partition::{MirrorBatch, MirrorPage, MirrorPlaces, MirrorSource, MirrorsHeld, MirrorsTaken, mirror_key};
+use guildhall_partition::{
+    MirrorBatch, MirrorPage, MirrorPlaces, MirrorSource, MirrorView, Mirrored, MirrorsHeld, MirrorsTaken, Partition,
+    mirror_key,
+};
 use guildhall_stdx::Instant;
+use guildhall_store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -49,6 +55,8 @@ const GIVEN_MS: u64 = 3_600_000;
 const RETURN_MS_MAX: u64 = 10_000;
 /// Longest wait for the other nodes when this one leaves.
 const FAREWELL_MS_MAX: u64 = 1_000;
+/// A mirror notes fewer.
+const STORED_MAX: usize = 512;
 
 /// Reports of a node's sessions.
 #[derive(Serialize, Deserialize)]
@@ -59,15 +67,7 @@ struct Report {
 
 impl PeerQuestion for Report {
     const KIND: &'static str = "mirror_sessions";
-    type Answer = ReportAnswer;
-}
-
-#[derive(Serialize, Deserialize)]
-struct ReportAnswer {
-    /// Sessions without room.
-    refused: usize,
-    /// Sessions that have to be reported whole.
-    unknown: usize,
+    type Answer = MirrorsTaken;
 }
 
 /// Request of a node that has its sessions: list those that were given away, and drop their mirrors.
@@ -76,6 +76,10 @@ struct Returned {
     node: u8,
     /// The last id of the previous answer.
     after: Option<String>,
+    /// Membership in which the node last had its sessions: others that were given away are not its any more, or have
+    /// come back. None: from a node of an earlier release.
+    #[serde(default)]
+    membership: Option<u64>,
 }
 
 impl PeerQuestion for Returned {
@@ -83,21 +87,21 @@ impl PeerQuestion for Returned {
     type Answer = GivenAway;
 }
 
-#[derive(Serialize, Deserialize)]
-struct GivenAway {
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct GivenAway {
     session_ids: Vec<String>,
     has_more: bool,
 }
 
-/// Sessions of other nodes that were given to a third one: number of the node, and when.
+/// Sessions of other nodes that were given to a third one: membership of the node, and when.
 #[derive(Default)]
 struct Given {
-    by_id: BTreeMap<String, (u8, Instant)>,
+    by_id: BTreeMap<String, (MirrorSource, Instant)>,
     order: VecDeque<(Instant, String)>,
 }
 
 impl Given {
-    fn insert(&mut self, now: Instant, session_id: &str, node: u8) {
+    fn insert(&mut self, now: Instant, session_id: &str, from: MirrorSource) {
         let is_old = |(at, _): &mut (Instant, String)| now.ms_since(*at) > GIVEN_MS;
         while let Some((at, id)) = self.order.pop_front_if(is_old) {
             self.by_id.remove(&id).filter(|(_, later)| *later != at).map(|later| self.by_id.insert(id, later));
@@ -107,14 +111,19 @@ impl Given {
         {
             self.by_id.remove(&id);
         }
-        self.by_id.insert(session_id.to_owned(), (node, now));
+        self.by_id.insert(session_id.to_owned(), (from, now));
         self.order.push_back((now, session_id.to_owned()));
     }
 
-    fn of(&self, node: u8, after: Option<String>, count: usize) -> GivenAway {
+    fn of(&self, returned: Returned, count: usize) -> GivenAway {
         use std::ops::Bound::{Excluded, Unbounded};
+        let Returned { node, after, membership } = returned;
+        // An incarnation of 0 is from a node of an earlier release.
+        let is_of = |from: &MirrorSource| {
+            from.node == node && membership.is_none_or(|membership| [0, membership].contains(&from.incarnation))
+        };
         let range = (after.map_or(Unbounded, Excluded), Unbounded);
-        let mut ids = self.by_id.range::<String, _>(range).filter(|(_, (from, _))| *from == node).map(|(id, _)| id);
+        let mut ids = self.by_id.range::<String, _>(range).filter(|(_, (from, _))| is_of(from)).map(|(id, _)| id);
         let session_ids = ids.by_ref().take(count).cloned().collect();
         GivenAway { session_ids, has_more: ids.next().is_some() }
     }
@@ -173,6 +182,8 @@ pub struct SessionMirrors<P = OwnNode> {
     giving: tokio::sync::Mutex<()>,
     /// The lapses of the lease after which W2 holds again.
     settled: watch::Sender<u64>,
+    /// Membership of that time: the one that this node's reports name.
+    settled_in: AtomicU64,
     /// A report has arrived: before the first one no partition has mirrors.
     has_reports: AtomicBool,
 }
@@ -182,8 +193,10 @@ impl<P: SessionPort> SessionMirrors<P> {
     #[must_use]
     pub fn start(port: P, every: Duration) -> Arc<Self> {
         let settled = watch::Sender::new(port.lapses());
+        let settled_in = AtomicU64::new(port.incarnation().0);
         let (given, giving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let mirrors = Arc::new(Self { port, every, given, giving, settled, has_reports: AtomicBool::new(false) });
+        let has_reports = AtomicBool::new(false);
+        let mirrors = Arc::new(Self { port, every, given, giving, settled, settled_in, has_reports });
         let of = Arc::downgrade(&mirrors);
         mirrors.port.on_question(move |report: Report| {
             let mirrors = of.upgrade();
@@ -237,7 +250,7 @@ impl<P: SessionPort> SessionMirrors<P> {
 
     /// Ends the sessions that were given away while this node was without a lease.
     async fn return_to_cluster(self: &Arc<Self>) {
-        let lapses = self.port.lapses();
+        let (lapses, membership) = (self.port.lapses(), self.port.incarnation().0);
         if self.is_settled() || !self.port.has_lease() {
             return;
         }
@@ -249,6 +262,7 @@ impl<P: SessionPort> SessionMirrors<P> {
             let _ = self.port.on_mirrors(partition, |_, partition| partition.mirrors_lost(None)).await;
         }
         tracing::info!(ended, "sessions that clients resumed elsewhere were ended here");
+        self.settled_in.store(membership, Ordering::Relaxed);
         self.settled.send_replace(lapses);
     }
 
@@ -256,7 +270,7 @@ impl<P: SessionPort> SessionMirrors<P> {
         if !self.is_on() {
             return 0;
         }
-        let mut question = Returned { node: self.port.number().0, after: None };
+        let mut question = self.returned();
         let mut ended = 0;
         for (number, mut answer) in self.ask_each(&question, RETURN_MS_MAX).await {
             loop {
@@ -277,6 +291,11 @@ impl<P: SessionPort> SessionMirrors<P> {
         ended
     }
 
+    fn returned(&self) -> Returned {
+        let membership = Some(self.settled_in.load(Ordering::Relaxed));
+        Returned { node: self.port.number().0, after: None, membership }
+    }
+
     /// Sends the question to all other nodes. A node of an earlier version does not answer, and has given nothing away.
     async fn ask_each(self: &Arc<Self>, question: &Returned, ms_max: u64) -> Vec<(NodeNumber, GivenAway)> {
         let mut requests = tokio::task::JoinSet::new();
@@ -295,13 +314,13 @@ impl<P: SessionPort> SessionMirrors<P> {
     /// Removes the mirrors of this node's sessions from the other nodes: it leaves in order.
     pub async fn leave(self: &Arc<Self>) {
         if self.is_on() {
-            self.ask_each(&Returned { node: self.port.number().0, after: None }, FAREWELL_MS_MAX).await;
+            self.ask_each(&self.returned(), FAREWELL_MS_MAX).await;
         }
     }
 
     // ── the node that holds mirrors ──────────────────────────────────────────────────────────────
 
-    async fn take(&self, report: Report) -> ReportAnswer {
+    async fn take(&self, report: Report) -> MirrorsTaken {
         self.has_reports.store(true, Ordering::Relaxed);
         let Report { from, batch: MirrorBatch { sessions, progress, ended } } = report;
         let count = self.port.partitions_count().max(1);
@@ -315,20 +334,20 @@ impl<P: SessionPort> SessionMirrors<P> {
                 self.port.on_mirrors(partition, move |now, partition| partition.take_mirrors(now, from, share))
             })
             .collect();
-        let mut answer = ReportAnswer { refused: 0, unknown: 0 };
+        let mut sum = MirrorsTaken::default();
         for taken in taken {
             let MirrorsTaken { refused_count, unknown_count } = taken.await.unwrap_or_default();
-            answer.refused += refused_count;
-            answer.unknown += unknown_count;
+            sum.refused_count += refused_count;
+            sum.unknown_count += unknown_count;
         }
-        answer
+        sum
     }
 
     async fn forget(&self, returned: Returned) -> GivenAway {
         let _one_at_a_time = self.giving.lock().await;
         self.forget_mirrors_of(returned.node).await;
         let count = (self.port.answer_bytes_max() / 128).max(1);
-        self.given().of(returned.node, returned.after, count)
+        self.given().of(returned, count)
     }
 
     async fn forget_mirrors_of(&self, node: u8) {
@@ -339,13 +358,13 @@ impl<P: SessionPort> SessionMirrors<P> {
         }
     }
 
-    /// Seq of the mirror here of a session whose node is gone.
-    pub async fn seq_here(&self, session_id: &str) -> Option<u64> {
+    /// The mirror here of a session.
+    pub async fn view_here(&self, session_id: &str) -> Option<MirrorView> {
         let (partition, members) = (self.place_of(session_id)?, self.members());
         let id = session_id.to_owned();
         let look = self.port.on_mirrors(partition, move |now, partition| {
             partition.note_members(now, &members);
-            partition.mirror_seq(&id)
+            partition.mirror_view(now, &id)
         });
         look.await.flatten()
     }
@@ -363,8 +382,10 @@ impl<P: SessionPort> SessionMirrors<P> {
     /// Why its client cannot resume by it.
     pub async fn give(&self, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let partition = self.place_of(&claim.session_id).ok_or(ResumeFault::Unknown)?;
+        let unsent = self.view_here(&claim.session_id).await.and_then(|view| view.unsent);
+        let unsent = unsent.ok_or(ResumeFault::Unknown)?;
         // The node is gone, and has written nothing since. So others need not wait for this.
-        let directs = self.newest_directs(claim.user_id).await?;
+        let stored = self.stored_directs(claim.user_id, &unsent).await?;
         let _one_at_a_time = self.giving.lock().await;
         if !self.port.has_lease() {
             return Err(ResumeFault::Unknown);
@@ -372,27 +393,48 @@ impl<P: SessionPort> SessionMirrors<P> {
         let (id, members) = (claim.session_id.clone(), self.members());
         let release = self.port.on_mirrors(partition, move |now, partition| {
             partition.note_members(now, &members);
-            partition.release_mirror(now, &claim, &directs)
+            partition.release_mirror(now, &claim, &stored)
         });
         let over = release.await.unwrap_or(Err(ResumeFault::Unknown))?;
         self.note_given(&id, &over);
         Ok(over)
     }
 
-    /// The newest message of each of an account's direct channels, as they are stored.
-    async fn newest_directs(&self, user_id: UserId) -> Result<Vec<(ChannelId, MessageId)>, ResumeFault> {
-        let directs = self.port.directs_of_user(user_id).await.map_err(|error| {
+    /// An account's direct messages with these ids, as they are stored.
+    async fn stored_directs(
+        &self,
+        user_id: UserId,
+        ids: &Range<MessageId>,
+    ) -> Result<Vec<(ChannelId, MessageId)>, ResumeFault> {
+        let unread = |error: StoreError| {
             tracing::warn!(%error, "an account's direct messages could not be read: its client identifies again");
             ResumeFault::Move
-        })?;
-        let newest = |direct: &Direct| Some((direct.channel.id, direct.channel.last_message_id?));
-        Ok(directs.iter().filter_map(newest).collect())
+        };
+        let mut stored = Vec::new();
+        for direct in self.port.directs_of_user(user_id).await.map_err(unread)? {
+            let channel_id = direct.channel.id;
+            // The first id is that of a time, so that no message has the one below.
+            let mut after = Id::new(ids.start.get().saturating_sub(1));
+            while direct.channel.last_message_id.is_some_and(|newest| newest > after) {
+                let page = self.port.messages_after(channel_id, after).await.map_err(unread)?;
+                let Some(last) = page.last().copied() else { break };
+                after = last;
+                stored.extend(page.into_iter().filter(|id| ids.contains(id)).map(|id| (channel_id, id)));
+                if last >= ids.end {
+                    break;
+                }
+                if stored.len() > STORED_MAX {
+                    return Err(ResumeFault::Doubt);
+                }
+            }
+        }
+        Ok(stored)
     }
 
     /// Remembers that a session was given away, for its node (W2).
     pub fn note_given(&self, session_id: &str, over: &HandOver) {
-        if let Some(mirrored) = over.mirrored {
-            self.given().insert(self.port.now().instant, session_id, mirrored.node);
+        if let Some(Mirrored { node, incarnation, .. }) = over.mirrored {
+            self.given().insert(self.port.now().instant, session_id, MirrorSource { node, incarnation });
         }
     }
 
@@ -428,7 +470,7 @@ impl<P: SessionPort> SessionMirrors<P> {
                 .on_mirrors(round.partition, move |now, partition| partition.mirror_page(now, &*of, slot, page_bytes));
             let Some(MirrorPage { batches, bytes, mirrored_count, next_slot }) = page.await else { return };
             for (holder, batch) in batches {
-                self.send(&places, holder, Report { from, batch }).await;
+                self.send(&places, (holder, round.partition), Report { from, batch }).await;
             }
             left = left.saturating_sub(bytes);
             round.mirrored += mirrored_count;
@@ -459,13 +501,16 @@ impl<P: SessionPort> SessionMirrors<P> {
         *round = Round { partition: 0, slot: 0, mirrored: 0, begun: now, begun_before: round.begun };
     }
 
-    async fn send(&self, places: &Places, holder: u64, report: Report) {
+    /// Sends a partition's reports to their holder.
+    async fn send(&self, places: &Places, (holder, partition): (u64, usize), report: Report) {
         // A holder that is gone is no place any more: the next visit reports its sessions to another.
         let Some(number) = places.node(holder) else { return };
         let bytes = wire::encode(&report).len();
         let (whole, progress) = (report.batch.sessions.len() as u64, report.batch.progress.len() as u64);
         let is_too_long = bytes > self.port.answer_bytes_max() / 2;
-        let answer = match is_too_long {
+        // A node that has joined again since reports its sessions whole, under its membership of now.
+        let is_outdated = report.from.incarnation != self.port.incarnation().0;
+        let answer = match is_too_long || is_outdated {
             true => None,
             false => self.port.ask_within(number, &report, Duration::from_millis(ANSWER_MS_MAX)).await,
         };
@@ -473,16 +518,20 @@ impl<P: SessionPort> SessionMirrors<P> {
             figures.sent_bytes += bytes as u64;
             figures.sent_whole += whole;
             figures.sent_progress += progress;
-            figures.refused += answer.as_ref().map_or(0, |answer| answer.refused as u64);
+            figures.refused += answer.as_ref().map_or(0, |answer| answer.refused_count as u64);
             figures.lost += u64::from(answer.is_none());
         });
-        let has_gaps = |answer: &ReportAnswer| answer.unknown > 0 && answer.refused == 0;
+        let has_gaps = |answer: &MirrorsTaken| answer.unknown_count > 0 && answer.refused_count == 0;
         if answer.as_ref().is_none_or(has_gaps) && !is_too_long {
             for partition in 0..self.port.partitions_count() {
-                let lost =
-                    move |_, partition: &mut guildhall_partition::Partition| partition.mirrors_lost(Some(holder));
+                let lost = move |_, partition: &mut Partition| partition.mirrors_lost(Some(holder));
                 let _ = self.port.on_mirrors(partition, lost).await;
             }
+        }
+        let ended = report.batch.ended;
+        if answer.is_none() && !is_too_long && !ended.is_empty() {
+            let again = move |_, partition: &mut Partition| partition.mirrors_end_again(holder, &ended);
+            let _ = self.port.on_mirrors(partition, again).await;
         }
     }
 }
@@ -551,17 +600,24 @@ mod tests {
 
     #[test]
     fn sessions_given_away_are_listed_in_pages_and_forgotten() {
+        let of = |node, incarnation| MirrorSource { node, incarnation };
+        let list = |given: &Given, node, after: Option<&String>, membership, count| {
+            given.of(Returned { node, after: after.cloned(), membership }, count)
+        };
         let mut given = Given::default();
         let ids: Vec<String> = (0..5).map(|number| format!("{number:032}")).collect();
-        ids.iter().for_each(|id| given.insert(Instant(1), id, 3));
-        given.insert(Instant(1), "other", 4);
-        let first = given.of(3, None, 3);
+        ids.iter().for_each(|id| given.insert(Instant(1), id, of(3, 7)));
+        given.insert(Instant(1), "other", of(4, 7));
+        let first = list(&given, 3, None, None, 3);
         assert_eq!((&first.session_ids[..], first.has_more), (&ids[..3], true));
-        let second = given.of(3, first.session_ids.last().cloned(), 3);
+        let second = list(&given, 3, first.session_ids.last(), Some(7), 3);
         assert_eq!((&second.session_ids[..], second.has_more), (&ids[3..], false));
+        // Those of an earlier membership may have come back.
+        assert!(list(&given, 3, None, Some(8), 9).session_ids.is_empty());
         // Given away again: the later time counts.
-        given.insert(Instant(GIVEN_MS), &ids[0], 3);
-        given.insert(Instant(GIVEN_MS + 2), "new", 4);
-        assert_eq!(given.of(3, None, 9).session_ids, ids[..1]);
+        given.insert(Instant(GIVEN_MS), &ids[0], of(3, 8));
+        given.insert(Instant(GIVEN_MS + 2), "new", of(4, 0));
+        assert_eq!(list(&given, 3, None, None, 9).session_ids, ids[..1]);
+        assert_eq!(list(&given, 4, None, Some(7), 9).session_ids, ["new"]);
     }
 }

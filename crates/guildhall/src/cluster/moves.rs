@@ -24,6 +24,7 @@ use guildhall_cluster::{NodeNumber, NodeRecord, NodeState};
 use guildhall_model::{GuildId, shard_of};
 use guildhall_net::{HandOver, ResumeFault, SessionClaim, TransferEnd};
 use guildhall_node::PeerQuestion;
+use guildhall_partition::MirrorView;
 use guildhall_session::{MembershipSnapshot, SessionSnapshot, session_partition};
 use guildhall_stdx::{Fault as _, Instant};
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,9 @@ struct FetchQuestion {
     /// which it requests by `RestQuestion`.
     #[serde(default)]
     transfers: bool,
+    /// The claiming node knows `FetchAnswer::Held`.
+    #[serde(default)]
+    knows_held: bool,
 }
 
 impl PeerQuestion for FetchQuestion {
@@ -126,6 +130,9 @@ enum FetchAnswer {
     Working,
     /// The same, and it has the mirror of the session, with this seq. Only if `uses_mirrors`.
     Mirror(u64),
+    /// The node has a mirror of the session from this membership, which it knows as that of a living node. Only if
+    /// `knows_held`.
+    Held(u64),
     /// The session stays where it is: name of a `ResumeFault`.
     Refused(String),
     Part {
@@ -211,22 +218,18 @@ impl<P: SessionPort> SessionMoves<P> {
 
     /// None: the claim is to be repeated.
     async fn answer(self: &Arc<Self>, question: FetchQuestion) -> Option<FetchAnswer> {
-        let FetchQuestion { ticket, claim, part, uses_mirrors, waits, transfers } = question;
+        let FetchQuestion { ticket, part, waits, .. } = question;
         if part > 0 {
             return Some(self.part(ticket, part).unwrap_or(FetchAnswer::Unknown));
         }
         let moves = self.clone();
-        let release = async move { moves.release(ticket, claim, (uses_mirrors, waits, transfers)).await };
+        let release = async move { moves.release(question).await };
         let patience = self.port.sleep(WORKING_AFTER);
         self.claims.answer((ticket, Sought::Session), release, patience).await.or(waits.then_some(FetchAnswer::Working))
     }
 
-    async fn release(
-        &self,
-        ticket: u64,
-        claim: SessionClaim,
-        (uses_mirrors, waits, transfers): (bool, bool, bool),
-    ) -> FetchAnswer {
+    async fn release(&self, question: FetchQuestion) -> FetchAnswer {
+        let FetchQuestion { ticket, claim, uses_mirrors, waits, transfers, knows_held, .. } = question;
         if let Some(answer) = self.part(ticket, 0) {
             return answer;
         }
@@ -245,9 +248,11 @@ impl<P: SessionPort> SessionMoves<P> {
                 self.keep(ticket, &over)
             }
             Err(ResumeFault::Unknown) if waits && self.is_moving(&session_id).await => FetchAnswer::Working,
-            Err(ResumeFault::Unknown) if uses_mirrors => {
-                self.mirrors.seq_here(&session_id).await.map_or(FetchAnswer::Unknown, FetchAnswer::Mirror)
-            }
+            Err(ResumeFault::Unknown) if uses_mirrors => match self.mirrors.view_here(&session_id).await {
+                Some(MirrorView { unsent: Some(_), seq, .. }) => FetchAnswer::Mirror(seq),
+                Some(view) if knows_held => FetchAnswer::Held(view.from.incarnation),
+                Some(_) | None => FetchAnswer::Unknown,
+            },
             Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
             Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
         }
@@ -379,10 +384,18 @@ impl<P: SessionPort> SessionMoves<P> {
     /// Why it did not come.
     pub async fn fetch_offered(&self, from: NodeNumber, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let ticket = self.port.random_number();
-        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors: false, waits: false, transfers: true };
+        let question = FetchQuestion {
+            ticket,
+            claim,
+            part: 0,
+            uses_mirrors: false,
+            waits: false,
+            transfers: true,
+            knows_held: false,
+        };
         match claimed_of(from, self.ask(from, &question).await?)? {
             Claimed::Session(place) => self.read(place, part_of(&question)).await,
-            Claimed::Working | Claimed::Mirror(_) | Claimed::Unknown => Err(ResumeFault::Unknown),
+            Claimed::Working | Claimed::Mirror(_) | Claimed::Held(_) | Claimed::Unknown => Err(ResumeFault::Unknown),
         }
     }
 
@@ -409,14 +422,15 @@ impl<P: SessionPort> SessionMoves<P> {
                     return self.read(place, |part| RestQuestion { part, ..question.clone() }).await;
                 }
                 Claimed::Working => self.port.sleep(Duration::from_millis(AGAIN_MS)).await,
-                Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Move),
+                Claimed::Mirror(_) | Claimed::Held(_) | Claimed::Unknown => return Err(ResumeFault::Move),
             }
         }
     }
 
     async fn fetch_untimed(self: &Arc<Self>, claim: SessionClaim) -> Result<HandOver, ResumeFault> {
         let (ticket, uses_mirrors) = (self.port.random_number(), self.mirrors.is_on());
-        let question = FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true, transfers: true };
+        let question =
+            FetchQuestion { ticket, claim, part: 0, uses_mirrors, waits: true, transfers: true, knows_held: true };
         let (silence_max, pause) = match uses_mirrors {
             true => (SILENCE_MS_MAX.max(self.port.lease_ms() + MIRROR_MS_MAX), MIRROR_AGAIN_MS),
             false => (SILENCE_MS_MAX, AGAIN_MS),
@@ -462,9 +476,11 @@ impl<P: SessionPort> SessionMoves<P> {
         for part in 1..parts_count {
             match self.ask(node, &question(part)).await? {
                 FetchAnswer::Part { text: next, .. } => text.push_str(&next),
-                FetchAnswer::Unknown | FetchAnswer::Working | FetchAnswer::Mirror(_) | FetchAnswer::Refused(_) => {
-                    return Err(ResumeFault::Move);
-                }
+                FetchAnswer::Unknown
+                | FetchAnswer::Working
+                | FetchAnswer::Mirror(_)
+                | FetchAnswer::Held(_)
+                | FetchAnswer::Refused(_) => return Err(ResumeFault::Move),
             }
         }
         serde_json::from_str(&text).map_err(|error| {
@@ -503,7 +519,7 @@ impl<P: SessionPort> SessionMoves<P> {
                 match claimed_of(newest, answer)? {
                     Claimed::Session(place) => self.read(place, part_of(question)).await?,
                     Claimed::Working => return Ok(None),
-                    Claimed::Mirror(_) | Claimed::Unknown => return Err(ResumeFault::Unknown),
+                    Claimed::Mirror(_) | Claimed::Held(_) | Claimed::Unknown => return Err(ResumeFault::Unknown),
                 }
             }
         };
@@ -538,15 +554,19 @@ impl<P: SessionPort> SessionMoves<P> {
     }
 
     /// Has the node with the session release it, or finds the mirrors of a session that no living node has.
+    ///
+    /// # Errors
+    /// `Unknown`: no node has it. `Move`: a node did not answer, or knows a node as living that has ended.
     async fn find(self: &Arc<Self>, question: &FetchQuestion) -> Result<Found, ResumeFault> {
         let named = session_partition(&question.claim.session_id).map(|partition| NodeNumber(partition.node()));
         let mut others = self.port.numbers();
-        let mut mirrors = Vec::new();
+        let (mut mirrors, mut held_from) = (Vec::new(), Vec::new());
         if let Some(named) = named.filter(|named| others.contains(named)) {
             match self.claim_from(named, question).await? {
                 Claimed::Session(place) => return Ok(Found::Session(place)),
                 Claimed::Working => return Ok(Found::Working),
                 Claimed::Mirror(seq) => mirrors.push((named, seq)),
+                Claimed::Held(membership) => held_from.push(membership),
                 Claimed::Unknown => {}
             }
             others.retain(|number| *number != named);
@@ -563,6 +583,7 @@ impl<P: SessionPort> SessionMoves<P> {
                 Ok((_, Ok(Claimed::Session(place)))) => return Ok(Found::Session(place)),
                 Ok((_, Ok(Claimed::Working))) => is_working = true,
                 Ok((number, Ok(Claimed::Mirror(seq)))) => mirrors.push((number, seq)),
+                Ok((_, Ok(Claimed::Held(membership)))) => held_from.push(membership),
                 Ok((_, Ok(Claimed::Unknown))) => {}
                 Ok((_, Err(refused))) => fault = refused,
                 Err(_) => fault = ResumeFault::Move,
@@ -572,7 +593,14 @@ impl<P: SessionPort> SessionMoves<P> {
             return Ok(Found::Working);
         }
         if question.uses_mirrors && fault == ResumeFault::Unknown {
-            let seq = self.mirrors.seq_here(&question.claim.session_id).await;
+            // The node with the mirror has yet to notice that the one with the session is gone.
+            let members = self.port.members();
+            let is_member = |membership: &u64| members.iter().any(|(_, record)| record.incarnation.0 == *membership);
+            if !held_from.iter().all(is_member) {
+                return Err(ResumeFault::Move);
+            }
+            let view = self.mirrors.view_here(&question.claim.session_id).await;
+            let seq = view.filter(|view| view.unsent.is_some()).map(|view| view.seq);
             mirrors.extend(seq.map(|seq| (self.port.number(), seq)));
             if !mirrors.is_empty() {
                 return Ok(Found::Mirrors(mirrors));
@@ -646,6 +674,8 @@ enum Claimed {
     Working,
     /// Seq of the mirror.
     Mirror(u64),
+    /// Membership whose mirror it has.
+    Held(u64),
     Unknown,
 }
 
@@ -668,6 +698,7 @@ fn claimed_of(node: NodeNumber, answer: FetchAnswer) -> Result<Claimed, ResumeFa
         FetchAnswer::Unknown => Ok(Claimed::Unknown),
         FetchAnswer::Working => Ok(Claimed::Working),
         FetchAnswer::Mirror(seq) => Ok(Claimed::Mirror(seq)),
+        FetchAnswer::Held(membership) => Ok(Claimed::Held(membership)),
         FetchAnswer::Refused(name) => {
             let fault = ResumeFault::ALL.iter().copied().find(|fault| fault.name() == name);
             Err(fault.unwrap_or(ResumeFault::Move))

@@ -6,7 +6,7 @@
 
 use guildhall_cluster::{Incarnation, NodeNumber, NodeRecord};
 use guildhall_guild_protocol::{PartitionId, Whose};
-use guildhall_model::{CloseCode, Direct, GuildId, UserId};
+use guildhall_model::{ChannelId, CloseCode, Direct, GuildId, MessageId, UserId};
 use guildhall_net::{HandOver, Partitions, ResumeFault, SessionClaim, SystemClock, TransferEnd};
 use guildhall_node::{Membership, MirrorFigures, MovedSessions, Node, PeerQuestion};
 use guildhall_partition::Partition;
@@ -86,6 +86,12 @@ pub trait SessionPort: Clone + Send + Sync + 'static {
     // ── the store ────────────────────────────────────────────────────────────────────────────────
 
     fn directs_of_user(&self, user_id: UserId) -> impl Future<Output = Result<Vec<Direct>, StoreError>> + Send;
+    /// The oldest messages of a direct message above `after`, ascending. Empty: there are none.
+    fn messages_after(
+        &self,
+        channel_id: ChannelId,
+        after: MessageId,
+    ) -> impl Future<Output = Result<Vec<MessageId>, StoreError>> + Send;
     fn guilds_of_user(&self, user_id: UserId) -> impl Future<Output = Result<Vec<GuildId>, StoreError>> + Send;
 }
 
@@ -249,6 +255,10 @@ impl SessionPort for OwnNode {
 
     async fn directs_of_user(&self, user_id: UserId) -> Result<Vec<Direct>, StoreError> {
         self.node.directs_of_user(user_id).await
+    }
+
+    async fn messages_after(&self, channel_id: ChannelId, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
+        self.node.direct_messages_after(channel_id, after).await
     }
 
     async fn guilds_of_user(&self, user_id: UserId) -> Result<Vec<GuildId>, StoreError> {

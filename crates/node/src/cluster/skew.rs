@@ -36,21 +36,11 @@ impl Skew {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guildhall_cluster::{Incarnation, NodeState};
+    use guildhall_cluster::Incarnation;
 
     #[test]
     fn a_clock_that_differs_is_reported_once_an_hour() {
-        let record = |clock_ms| NodeRecord {
-            name: String::new(),
-            incarnation: Incarnation(1),
-            url: String::new(),
-            weight: 1,
-            state: NodeState::Active,
-            version: String::new(),
-            clock_ms,
-            has_handoff: true,
-            load: None,
-        };
+        let record = |clock_ms| NodeRecord { clock_ms, ..NodeRecord::active(Incarnation(1)) };
         let skew = Skew::default();
         let look = |at_ms, clock_ms| skew.look(Now::new(at_ms, 1_000_000), NodeNumber(1), &record(clock_ms));
         assert_eq!(look(0, 1_009_000), None);

@@ -90,23 +90,13 @@ async fn read_records(kv: &dyn KeyValue) -> Result<Vec<(Key, OwnerRecord, Revisi
 mod tests {
     use super::*;
     use guildhall_bus::LocalKv;
-    use guildhall_cluster::{NodeRecord, NodeState};
+    use guildhall_cluster::NodeRecord;
 
     #[tokio::test]
     async fn p1_only_records_of_ended_memberships_are_removed() {
         let kv = LocalKv::new();
         let key = |text: &str| Key::new(text).unwrap();
-        let node = |incarnation| NodeRecord {
-            name: String::new(),
-            incarnation: Incarnation(incarnation),
-            url: String::new(),
-            weight: 1,
-            state: NodeState::Active,
-            version: String::new(),
-            clock_ms: 0,
-            has_handoff: true,
-            load: None,
-        };
+        let node = |incarnation| NodeRecord::active(Incarnation(incarnation));
         let owner =
             |number, incarnation| OwnerRecord { node: NodeNumber(number), incarnation: Incarnation(incarnation) };
         for (name, value) in [

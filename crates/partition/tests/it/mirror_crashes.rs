@@ -173,7 +173,7 @@ impl World {
         }
         let mail = self.cluster.collect_mirrors(node);
         match self.rng.chance(0.1) {
-            true => self.cluster.partition_at_mut(node).mirrors_lost(None),
+            true => self.cluster.lose_mirrors(mail),
             false => self.mail.push_back((node, mail)),
         }
     }

@@ -4,8 +4,8 @@ use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
 use guildhall_guild_protocol::Whose;
 use guildhall_model::{CloseCode, Intents};
-use guildhall_partition::ResumeFault;
-use guildhall_test_kit::{ClientId, ClientParams, Received, TestCluster, TestClusterConfig, id};
+use guildhall_partition::{MirrorBatch, MirrorProgress, MirrorSource, MirrorsTaken, ResumeFault, mirror_key};
+use guildhall_test_kit::{ClientId, ClientParams, MirrorMail, Received, TestCluster, TestClusterConfig, id};
 use serde_json::json;
 
 const DIRECT: u64 = 90;
@@ -242,6 +242,70 @@ fn c2_a_stored_direct_message_that_its_killed_node_did_not_send_is_a_doubt() {
 }
 
 #[test]
+fn c2_a_newer_direct_message_hides_none_that_its_killed_node_did_not_send() {
+    let (mut cluster, client) = bob_with_direct(2);
+    dm(&mut cluster, "sent");
+    cluster.mirror_all();
+    cluster.take(client);
+    cluster.advance(10);
+    cluster.hold_news(true);
+    dm(&mut cluster, "stored");
+    cluster.drop_news(1);
+    cluster.kill(0);
+    // A node that lives serves the channel from here on.
+    dm(&mut cluster, "newer");
+    cluster.hold_news(false);
+    cluster.run_until_idle();
+    cluster.advance(3_000);
+    cluster.end_lease();
+    let there = resume_at(&mut cluster, 1, client, &bob().username);
+    refused(&mut cluster, there, ResumeFault::Doubt);
+}
+
+#[test]
+fn c2_a_bot_that_gets_no_direct_messages_has_no_doubt_about_them() {
+    let mut cluster = nodes(2);
+    cluster.add_direct(NewDirect { id: id(DIRECT), recipients: vec![ana(), pro()], is_group: false });
+    let intents = Intents::GUILDS.0 | Intents::GUILD_MESSAGES.0;
+    let client = live(&mut cluster, &pro(), Some(intents), ClientParams::JSON);
+    cluster.mirror_all();
+    cluster.advance(10);
+    dm(&mut cluster, "not for its intents");
+    let seen = cluster.client(client).seq;
+    crash(&mut cluster, 0);
+    let client = resume_at(&mut cluster, 1, client, &pro().username);
+    assert_eq!(names_after(&mut cluster, client, seen), OUTAGE);
+}
+
+#[test]
+fn c2_more_direct_messages_than_a_mirror_notes_are_a_doubt() {
+    for (count, is_doubt) in [(200, false), (300, true)] {
+        let (mut cluster, client) = bob_with_direct(2);
+        cluster.mirror_all();
+        for number in 0..count {
+            cluster.advance(10);
+            dm(&mut cluster, &number.to_string());
+            if number % 50 == 0 {
+                cluster.client(client).heartbeat();
+                cluster.run_until_idle();
+            }
+        }
+        cluster.client(client).heartbeat();
+        cluster.run_until_idle();
+        cluster.take(client);
+        cluster.advance(10_000);
+        cluster.mirror_all();
+        let seen = cluster.client(client).seq;
+        crash(&mut cluster, 0);
+        let there = resume_at(&mut cluster, 1, client, &bob().username);
+        match is_doubt {
+            true => refused(&mut cluster, there, ResumeFault::Doubt),
+            false => assert_eq!(names_after(&mut cluster, there, seen), OUTAGE),
+        }
+    }
+}
+
+#[test]
 fn c2_without_the_body_of_a_listed_event_the_client_identifies() {
     let (mut cluster, client) = bob_with_direct(2);
     let seen = cluster.client(client).seq;
@@ -397,4 +461,52 @@ fn w1_a_quiet_session_costs_nothing_and_a_busy_one_its_progress() {
     cluster.partition_at_mut(0).mirrors_lost(None);
     let mail = cluster.collect_mirrors(0);
     assert_eq!(mail.iter().map(|mail| mail.counts()).collect::<Vec<_>>(), [(1, 0, 0)]);
+}
+
+#[test]
+fn w1_the_end_of_a_session_is_reported_until_its_holder_knows_it() {
+    let mut cluster = nodes(2);
+    let client = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
+    cluster.mirror_all();
+    let whose = Whose::Session(cluster.client(client).session_id.clone().expect("it has one").into());
+    cluster.close_sessions(0, &whose, CloseCode::AuthenticationFailed);
+    let counts = |mail: &[MirrorMail]| mail.iter().map(MirrorMail::counts).collect::<Vec<_>>();
+    for _ in 0..2 {
+        let lost = cluster.collect_mirrors(0);
+        assert_eq!(counts(&lost), [(0, 0, 1)]);
+        cluster.lose_mirrors(lost);
+    }
+    cluster.mirror_all();
+    assert_eq!(cluster.partition_at(1).mirrors_held().count, 0);
+    assert_eq!(counts(&cluster.collect_mirrors(0)), []);
+}
+
+#[test]
+fn w1_ended_sessions_fill_no_page_beyond_its_bytes() {
+    let mut cluster = nodes(2);
+    // The test cluster's pages have 1,000 bytes.
+    cluster.partition_at_mut(0).mirrors_end_again(1_001, &(0..300).collect::<Vec<u64>>());
+    let mut sum = 0;
+    while let [mail] = &cluster.collect_mirrors(0)[..] {
+        let (_, _, ended) = mail.counts();
+        assert!(ended * 9 <= 1_000 + 9, "{ended} in a page");
+        sum += ended;
+    }
+    assert_eq!(sum, 300);
+}
+
+#[test]
+fn w1_a_report_about_a_session_that_another_node_has_reported_is_stale_or_wants_the_whole() {
+    let mut cluster = nodes(2);
+    let client = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
+    cluster.mirror_all();
+    let (now, seq) = (cluster.clock.now(), cluster.client(client).seq);
+    let key = mirror_key(&cluster.client(client).session_id.clone().expect("it has one")).expect("one of ours");
+    let from = MirrorSource { node: 9, incarnation: 9 };
+    for (seq, unknown_count) in [(seq - 1, 0), (seq, 1), (seq + 1, 1)] {
+        let progress = vec![MirrorProgress(key, seq, 0, Vec::new())];
+        let batch = MirrorBatch { progress, ..MirrorBatch::default() };
+        let taken = cluster.partition_at_mut(1).take_mirrors(now, from, batch);
+        assert_eq!(taken, MirrorsTaken { refused_count: 0, unknown_count }, "{seq}");
+    }
 }

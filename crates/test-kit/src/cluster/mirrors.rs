@@ -2,10 +2,14 @@
 
 use super::{TestCluster, TestPartition};
 use guildhall_guild_protocol::{PartitionId, ToGuild};
+use guildhall_model::{ChannelId, MessageId};
 use guildhall_partition::{
     HandOver, MirrorBatch, MirrorPlaces, MirrorSource, MirrorsTaken, PartitionConfig, ResumeFault, SessionClaim,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// Reports of a node on their way: the node that holds the mirrors, the one that reports, and the reports.
 #[derive(Clone, Debug)]
@@ -112,7 +116,7 @@ impl TestCluster {
         mail
     }
 
-    /// Delivers reports, unless their holder was killed.
+    /// Delivers reports, unless their holder was killed. The node that sent them gets the answer.
     pub fn deliver_mirrors(&mut self, mail: Vec<MirrorMail>) -> MirrorsTaken {
         let mut sum = MirrorsTaken::default();
         for MirrorMail { holder, from, mut batch } in mail {
@@ -123,9 +127,21 @@ impl TestCluster {
                 let taken = self.partitions[holder].partition.take_mirrors(self.clock.now(), from, batch);
                 sum.refused_count += taken.refused_count;
                 sum.unknown_count += taken.unknown_count;
+                if taken.unknown_count > 0 {
+                    self.lose_mirrors(vec![MirrorMail { holder, from, batch: MirrorBatch::default() }]);
+                }
             }
         }
         sum
+    }
+
+    /// Reports are lost, and the node that sent them notices it.
+    pub fn lose_mirrors(&mut self, mail: Vec<MirrorMail>) {
+        for MirrorMail { holder, from, batch } in mail {
+            let (node, holder) = (usize::from(from.node), self.incarnation(holder));
+            self.partitions[node].partition.mirrors_lost(Some(holder));
+            self.partitions[node].partition.mirrors_end_again(holder, &batch.ended);
+        }
     }
 
     /// Reports of all living nodes.
@@ -186,6 +202,13 @@ impl TestCluster {
         self.partitions[index].news.clear();
     }
 
+    /// Messages of a channel with these ids, as the store has them.
+    #[must_use]
+    pub fn messages_in(&self, channel_id: ChannelId, ids: &Range<MessageId>) -> Vec<MessageId> {
+        let of_channel = self.messages.keys().filter(|(channel, id)| *channel == channel_id && ids.contains(id));
+        of_channel.map(|(_, id)| *id).collect()
+    }
+
     /// The node has its sessions: it is no longer killed, and other nodes drop their mirrors of them.
     pub fn forget_mirrors_of(&mut self, node: usize) {
         self.partitions.iter_mut().for_each(|entry| entry.partition.forget_mirrors_of(node as u8));
@@ -194,19 +217,18 @@ impl TestCluster {
     /// The session from its newest mirror; the others are dropped.
     pub(super) fn release_mirrored(&mut self, claim: &SessionClaim) -> Result<HandOver, ResumeFault> {
         let now = self.clock.now();
-        let mut places: Vec<(u64, usize)> = (0..self.partitions.len())
+        let view = |index: usize| self.partitions[index].partition.mirror_view(now, &claim.session_id);
+        let mut places: Vec<_> = (0..self.partitions.len())
             .filter(|index| self.is_alive(*index))
-            .filter_map(|index| Some((self.partitions[index].partition.mirror_seq(&claim.session_id)?, index)))
+            .filter_map(|index| view(index).and_then(|view| Some((view.seq, index, view.unsent?))))
             .collect();
-        places.sort_unstable();
-        let (_, newest) = places.pop().ok_or(ResumeFault::Unknown)?;
-        places.into_iter().for_each(|(_, index)| self.partitions[index].partition.drop_mirror(&claim.session_id));
-        let mut directs = BTreeMap::new();
-        for (channel_id, id) in self.messages.keys().filter(|(of, _)| self.guilds.contains_key(&of.cast())) {
-            directs.insert(*channel_id, *id);
-        }
-        let directs: Vec<_> = directs.into_iter().collect();
-        let over = self.partitions[newest].partition.release_mirror(now, claim, &directs)?;
+        places.sort_unstable_by_key(|(seq, index, _)| (*seq, *index));
+        let (_, newest, unsent) = places.pop().ok_or(ResumeFault::Unknown)?;
+        places.into_iter().for_each(|(_, index, _)| self.partitions[index].partition.drop_mirror(&claim.session_id));
+        let is_direct = |channel_id: ChannelId| self.guilds.contains_key(&channel_id.cast());
+        let stored = self.messages.keys().filter(|(channel_id, id)| is_direct(*channel_id) && unsent.contains(id));
+        let stored: Vec<_> = stored.copied().collect();
+        let over = self.partitions[newest].partition.release_mirror(now, claim, &stored)?;
         let text = serde_json::to_string(&over).expect("it is plain data");
         Ok(serde_json::from_str(&text).expect("as it was written"))
     }

@@ -5,17 +5,19 @@
 //! Invariants  a node that is paused runs nothing: its events wait until it goes on, in their order. A node that was
 //!             killed has no further events. The seed chooses the delay of each event.
 
-use super::super::port::{SessionPort, Sleep};
-use guildhall_cluster::{Incarnation, NodeNumber, NodeRecord, NodeState, wire};
+use super::super::{
+    mirrors::GivenAway,
+    port::{SessionPort, Sleep},
+};
+use guildhall_cluster::{Incarnation, NodeNumber, NodeRecord, wire};
 use guildhall_guild_protocol::{PartitionId, Whose};
-use guildhall_model::{CloseCode, Direct, GuildId, UserId};
+use guildhall_model::{ChannelId, CloseCode, Direct, GuildId, Id, MessageId, UserId};
 use guildhall_net::{HandOver, ResumeFault, SessionClaim, TransferEnd};
 use guildhall_node::{MirrorFigures, MovedSessions, PeerQuestion};
-use guildhall_partition::Partition;
+use guildhall_partition::{MirrorsTaken, Partition};
 use guildhall_stdx::{Now, Rng};
 use guildhall_store::StoreError;
 use guildhall_test_kit::{FakeLink, TestCluster};
-use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::{Future, pending},
@@ -57,19 +59,6 @@ impl PlantedFault {
         [Self::StaleMirror, Self::GivesOfLiving, Self::NeverReturns, Self::ForgetsGiven, Self::IgnoresStore];
 }
 
-/// As `mirrors::ReportAnswer` and `mirrors::GivenAway` are written.
-#[derive(Serialize)]
-struct ForgedTaken {
-    refused: usize,
-    unknown: usize,
-}
-
-#[derive(Serialize)]
-struct ForgedGiven {
-    session_ids: Vec<String>,
-    has_more: bool,
-}
-
 type Run = Box<dyn FnOnce(&mut TestCluster) + Send>;
 type Answering = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 type Handler = Arc<dyn Fn(Vec<u8>) -> Answering + Send + Sync>;
@@ -86,9 +75,11 @@ pub struct SimNode {
     incarnation: u64,
     /// By its own clock.
     lease_until: u64,
-    lapses: u64,
+    pub lapses: u64,
     /// The others, as it knows them: number and membership.
     others: BTreeMap<usize, u64>,
+    /// It learns of changes of the leases later by this much.
+    pub view_late_ms: u64,
     handlers: BTreeMap<&'static str, Handler>,
     pub mirrors: MirrorFigures,
     pub moved: MovedSessions,
@@ -150,6 +141,7 @@ impl Site {
             lease_until: 0,
             lapses: 0,
             others: BTreeMap::new(),
+            view_late_ms: 0,
             handlers: BTreeMap::new(),
             mirrors: MirrorFigures::default(),
             moved: MovedSessions::default(),
@@ -268,10 +260,11 @@ impl Site {
     }
 
     fn announce(&self) {
-        let count = self.lock().nodes.len();
-        for node in 0..count {
+        let mut state = self.lock();
+        for node in 0..state.nodes.len() {
             let site = self.clone();
-            self.soon(VIEW_MS, node, move |_| site.look_at_leases(node));
+            let at = state.now.instant.0 + state.rng.below(VIEW_MS + 1) + state.nodes[node].view_late_ms;
+            state.at(at, node, Box::new(move |_| site.look_at_leases(node)));
         }
     }
 
@@ -297,11 +290,9 @@ impl Site {
         let (reply, answer) = oneshot::channel();
         let forged = match (state.fault, kind) {
             (PlantedFault::StaleMirror, "mirror_sessions") if state.rng.chance(0.7) => {
-                Some(wire::encode(&ForgedTaken { refused: 0, unknown: 0 }))
+                Some(wire::encode(&MirrorsTaken::default()))
             }
-            (PlantedFault::ForgetsGiven, "returned") => {
-                Some(wire::encode(&ForgedGiven { session_ids: Vec::new(), has_more: false }))
-            }
+            (PlantedFault::ForgetsGiven, "returned") => Some(wire::encode(&GivenAway::default())),
             _ => None,
         };
         let loss = state.loss;
@@ -341,20 +332,6 @@ impl Site {
                 state.soon(MESSAGE_MS, from, Box::new(move |_| drop(reply.send(answer))));
             }
         });
-    }
-}
-
-fn record(incarnation: u64) -> NodeRecord {
-    NodeRecord {
-        name: String::new(),
-        incarnation: Incarnation(incarnation),
-        url: String::new(),
-        weight: 1,
-        state: NodeState::Active,
-        version: String::new(),
-        clock_ms: 0,
-        has_handoff: true,
-        load: None,
     }
 }
 
@@ -423,6 +400,7 @@ impl SessionPort for SimPort {
 
     fn members(&self) -> Vec<(NodeNumber, NodeRecord)> {
         let others = self.others().into_iter().chain([(self.node, self.incarnation().0)]);
+        let record = |incarnation| NodeRecord::active(Incarnation(incarnation));
         others.map(|(number, incarnation)| (NodeNumber(number as u8), record(incarnation))).collect()
     }
 
@@ -561,6 +539,18 @@ impl SessionPort for SimPort {
         });
         match receiver.await {
             Ok(directs) => Ok(directs),
+            Err(_) => pending().await,
+        }
+    }
+
+    async fn messages_after(&self, channel_id: ChannelId, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.site.soon(STORE_MS, self.node, move |cluster| {
+            let above = Id::new(after.get() + 1)..Id::new(u64::MAX);
+            drop(sender.send(cluster.messages_in(channel_id, &above)));
+        });
+        match receiver.await {
+            Ok(messages) => Ok(messages),
             Err(_) => pending().await,
         }
     }

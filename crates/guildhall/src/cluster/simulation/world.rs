@@ -4,6 +4,8 @@
 //!             for longer than its lease at a time (docs/cluster.md names the promises that end otherwise). News reach
 //!             each node within `NEWS_MS`, or when it goes on after a pause: less than five seconds late.
 
+mod cases;
+
 use super::{
     super::{claims::OnTheWay, mirrors::SessionMirrors, moves::SessionMoves},
     site::{LEASE_MS, LeaseChange, PlantedFault, SimPort, Site},
@@ -76,9 +78,6 @@ struct World<'a> {
     has_new_guild: bool,
     directs: u64,
     received_directs: Vec<u64>,
-    /// A direct message was lost with the node that wrote it: the client has to identify again. Until it resumes there
-    /// is no newer one (docs/cluster.md).
-    has_lost_direct: bool,
     /// The last node that was away for longer than its lease, until it is settled.
     away: Option<usize>,
     kills_while_away: usize,
@@ -104,12 +103,16 @@ fn bob() -> Arc<User> {
     user(702)
 }
 
+fn new_runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers")
+}
+
 /// Runs a seed with this fault; `is_verbose` prints its trace.
 ///
 /// # Panics
 /// When a promise is broken.
 pub fn run(seed: u64, fault: PlantedFault, is_verbose: bool) -> Summary {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
+    let runtime = new_runtime();
     let _entered = runtime.enter();
     let mut world = World::new(&runtime, (seed, fault), is_verbose);
     let ended = (0..STEPS).try_for_each(|_| world.step()).and_then(|()| world.finish());
@@ -163,7 +166,6 @@ impl<'a> World<'a> {
             has_new_guild: false,
             directs: 0,
             received_directs: Vec::new(),
-            has_lost_direct: false,
             away: None,
             kills_while_away: 0,
             summary: Summary::default(),
@@ -306,7 +308,7 @@ impl<'a> World<'a> {
             (self.away, self.kills_while_away) = (None, 0);
         }
         match self.rng.below(24) {
-            0..=3 if !self.has_lost_direct => self.say_direct(),
+            0..=3 => self.say_direct(),
             4..=7 => self.say_in_guild(),
             8 if self.is_resumed => self.cluster.client(self.client).heartbeat(),
             9 if self.is_resumed => self.cluster.stop_reading(self.client),
@@ -357,6 +359,10 @@ impl<'a> World<'a> {
         if is_long {
             self.away = Some(node);
         }
+        self.pause_for(node, ms);
+    }
+
+    fn pause_for(&mut self, node: usize, ms: u64) {
         self.cluster.pause(node);
         let mut state = self.site.lock();
         state.nodes[node].paused_until = state.now.instant.0 + ms;
@@ -378,12 +384,11 @@ impl<'a> World<'a> {
             self.kills_while_away += 1;
         }
         self.summary.kills += 1;
-        // A direct message of the killed node that it has sent to no other.
+        // A direct message of the killed node that it has sent to no other: the client has to identify again.
         if owner == Some(node) && self.rng.chance(0.3) {
             self.directs += 1;
             self.say((DIRECT, DIRECT), format!("direct {}", self.directs));
             (0..NODES).for_each(|other| self.cluster.drop_news(other));
-            self.has_lost_direct = true;
         }
         self.end_process(node);
     }
@@ -407,6 +412,11 @@ impl<'a> World<'a> {
             self.cluster.cut(self.client);
             self.read()?;
         }
+        self.resume_at(node);
+        Ok(())
+    }
+
+    fn resume_at(&mut self, node: usize) {
         let seq = self.last_seq;
         self.note(|| format!("resume at {node} after {seq}"));
         let params = self.cluster.client(self.client).params();
@@ -414,7 +424,6 @@ impl<'a> World<'a> {
         (self.is_resumed, self.is_closed) = (false, false);
         self.cluster.client(self.client).resume(&bob().username);
         self.cluster.run_until_idle();
-        Ok(())
     }
 
     /// Checks what the client has received.
@@ -438,7 +447,7 @@ impl<'a> World<'a> {
             self.summary.dispatches += 1;
             self.note(|| format!("  received {} {}", dispatch.seq, dispatch.name));
             match &*dispatch.name {
-                "RESUMED" => (self.is_resumed, self.has_lost_direct) = (true, false),
+                "RESUMED" => self.is_resumed = true,
                 "GUILD_CREATE" => self.has_new_guild = true,
                 "MESSAGE_CREATE" => self.receive(dispatch.d()["content"].as_str().expect("a text")),
                 _ => {}
