@@ -7,7 +7,8 @@
 //!             that is taken is published and logged. T3 bots, and members with MANAGE_GUILD, are exempt, as upstream.
 //!             (tests `auto_moderation::t1_*` …)
 //! Limits      `KEYWORD_RULES_MAX`, `OTHER_RULES_MAX`. The next timer takes the actions, outside of the command that
-//!             caused them, because a refused command changes nothing; those that wait end with the process.
+//!             caused them, because a refused command changes nothing; those that wait end with the process. A hand-off
+//!             waits for them.
 //! Not here    the search: `state::auto_moderation`. Lengths of lists: the parser.     Spec
 //!             docs/protocol/choices.md "Auto moderation".
 

@@ -7,12 +7,13 @@
 //!             `handoff_tail`; `stop_handoff` if it stays. Of the standby: `HandoffParts::add` for each chunk and
 //!             `standby`; `follow` for each item; `take_over` with the tail.
 //! Invariants  N1 base, items in order, and tail give the same state, except for messages in memory, which are read
-//!             again, and for waits that no client can see: jobs, background tasks and commands under way, which have
-//!             ended by then (`is_settled`). (tests `n1_*`) N2 a standby emits nothing: no write, message or answer.
+//!             again, and for waits that no client can see: jobs, background tasks, actions of auto moderation and
+//!             commands under way, which have ended by then (`is_settled`). (tests `n1_*`) N2 a standby emits nothing:
+//!             no write, message or answer.
 //! Limits      `begin_handoff` takes time with the number of resources, users in voice, watched lists and shown
 //!             presences, not with members and sessions. `LOGGED_MAX` items wait; past it `take_handoff` returns none,
 //!             and the hand-off fails. The tail has what other modules bound: nonces, waits of slow mode, publications,
-//!             temporary members, presences that wait for their turn.
+//!             temporary members, texts for rules of spam, presences that wait for their turn.
 //! Not here    bytes and chunks on the wire (`guildhall-cluster`); the order of the steps, time-outs, and the owner
 //!             record (`guildhall-node`).
 
@@ -208,11 +209,12 @@ impl Guild {
         self.handoff.as_ref().map_or(0, |log| log.items.len())
     }
 
-    /// Whether the guild has no work that a hand-off would lose: background tasks, and jobs with a waiter, those of
-    /// member lists excepted.
+    /// Whether the guild has no work that a hand-off would lose: background tasks, actions of auto moderation, and jobs
+    /// with a waiter, those of member lists excepted.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.background.is_empty() && self.queue.has_only_lists() && self.restoring.is_none()
+        let has_work = !self.background.is_empty() || self.auto_mod.has_pending() || !self.queue.has_only_lists();
+        !has_work && self.restoring.is_none()
     }
 
     pub(crate) fn note_write(&mut self, write: &Write) {

@@ -97,19 +97,32 @@ fn full_guild(now: Now) -> Guild {
     guild
 }
 
+fn chunks(guild: &mut Guild) -> Vec<String> {
+    let mut texts = Vec::new();
+    let Ok(()) = guild.begin_handoff().for_each_chunk(|chunk| {
+        texts.push(format!("{chunk:?}"));
+        Ok::<_, Infallible>(())
+    });
+    guild.stop_handoff();
+    texts
+}
+
 #[test]
 fn a_whole_guild_crosses() {
     let now = Now::new(1_000_000, 1_700_000_000_000);
     let mut guild = full_guild(now);
     let mut parts = HandoffParts::default();
-    let mut kinds = Vec::new();
+    let (mut kinds, mut moved) = (Vec::new(), Vec::new());
     let Ok(()) = guild.begin_handoff().for_each_chunk(|chunk| {
         let chunk = crossed(&chunk);
         kinds.push(match &chunk {
             HandoffChunk::Structure { .. } => "structure",
             HandoffChunk::Members(_) => "members",
             HandoffChunk::Threads(_) => "threads",
-            HandoffChunk::Resources(_) => "resources",
+            HandoffChunk::Resources(resources) => {
+                moved.extend(resources.iter().map(|resource| format!("{resource:?}")));
+                "resources"
+            }
             HandoffChunk::Items(_) => "items",
             HandoffChunk::Presences(_) => "presences",
         });
@@ -117,6 +130,9 @@ fn a_whole_guild_crosses() {
         Ok::<_, Infallible>(())
     });
     assert_eq!(kinds, ["structure", "members", "threads", "resources", "items"]);
+    let lacking = resources().into_iter().map(|resource| format!("{resource:?}"));
+    let lacking: Vec<_> = lacking.filter(|resource| !moved.contains(resource)).collect();
+    assert!(lacking.is_empty(), "the base lacks {lacking:?}");
     let mut standby = parts.standby(now, GuildLimits::default(), 3).unwrap();
     let (items, place) = guild.handoff_sessions(HandoffPlace::Sessions(None), 10);
     assert_eq!((items.len(), place), (0, HandoffPlace::Watched(None)));
@@ -125,4 +141,6 @@ fn a_whole_guild_crosses() {
     standby.take_over(now, tail);
     assert_eq!(format!("{:?}", standby.handoff_tail(now)), text);
     assert_eq!((standby.members_count(), standby.version()), (30, guild.version()));
+    guild.stop_handoff();
+    assert_eq!(chunks(&mut standby), chunks(&mut guild));
 }

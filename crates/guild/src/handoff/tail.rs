@@ -1,7 +1,10 @@
 //! Tail: the state of a stopped guild that neither base nor items carry.
 
 use crate::{
-    machine::Guild, message_state::MessagesTail, publications::PublicationId, state::presence::WaitingPresences,
+    machine::Guild,
+    message_state::MessagesTail,
+    publications::PublicationId,
+    state::{auto_moderation::RecentTexts, presence::WaitingPresences},
 };
 use guildhall_guild_protocol::RelayId;
 use guildhall_member_list::{Interval, ListId};
@@ -21,6 +24,9 @@ pub struct HandoffTail {
     publications: Vec<(PublicationId, u64)>,
     /// With the milliseconds until each is checked.
     temporary: Vec<(UserId, Option<u64>)>,
+    /// Empty from a node of an earlier release.
+    #[serde(default)]
+    recent_texts: RecentTexts,
     /// Relays that must begin again.
     cut: Vec<RelayId>,
     /// Rows of lists that were not sent yet.
@@ -50,6 +56,7 @@ impl Guild {
             presences: self.presences.waiting(),
             publications: self.publications.ages(now.instant),
             temporary: self.temporary.waits(now),
+            recent_texts: self.auto_mod.recent_texts(now.instant),
             cut: self.relays.cut_links(),
             unanswered: self.lists.unanswered(),
         }
@@ -60,11 +67,22 @@ impl Guild {
         // What watchers were sent is what the lists contain, here too.
         self.input(|guild| guild.flush_all_lists(now));
         self.end_standby_work(now);
-        let HandoffTail { version, newest_id, messages, presences, publications, temporary, cut, unanswered } = tail;
+        let HandoffTail {
+            version,
+            newest_id,
+            messages,
+            presences,
+            publications,
+            temporary,
+            recent_texts,
+            cut,
+            unanswered,
+        } = tail;
         self.messages.take_over(now, messages, self.limits.nonces_max);
         self.presences.take_over(now, &self.limits, presences);
         self.publications.take_over(now.instant, publications);
         self.temporary.take_over(now, temporary);
+        self.auto_mod.take_over(now.instant, recent_texts);
         self.skip_ids_past(Id::<()>::new(newest_id));
         self.outbox.continue_from(version);
         for relay in cut {

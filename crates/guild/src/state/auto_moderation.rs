@@ -5,8 +5,8 @@
 //!             of the allow list. R2 a message is read twice per rule at most, whatever the number of keywords and of
 //!             places; and once for each pattern. (tests `r1_*` …)
 //! Limits      `auto_moderation` checks the number of rules and the length of their lists, `patterns` the patterns.
-//!             `PENDING_MAX` actions wait; further ones are not taken. `RECENT_MAX` texts of a guild are remembered,
-//!             and end with the process or a hand-over: a repetition before that does not count.
+//!             `PENDING_MAX` actions wait; further ones are not taken. `RECENT_MAX` texts of a guild are remembered.
+//!             They move with the guild, and end with the process: a repetition before that does not count.
 
 use super::{patterns, word_lists};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -244,6 +244,10 @@ impl Recent {
     }
 }
 
+/// Texts of the last minute, oldest first: milliseconds since each, its author, and its hash, which nodes of other
+/// builds may compute otherwise.
+pub(crate) type RecentTexts = Vec<(u64, UserId, u64)>;
+
 #[derive(Debug, Default)]
 pub(crate) struct AutoMod {
     rules: BTreeMap<Id<()>, Rule>,
@@ -318,6 +322,18 @@ impl AutoMod {
 
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Texts that count for rules of spam.
+    pub fn recent_texts(&self, now: Instant) -> RecentTexts {
+        let texts = self.recent.0.iter().map(|(at, user_id, hash)| (now.ms_since(*at), *user_id, *hash));
+        texts.filter(|(age, ..)| *age < RECENT_MS).collect()
+    }
+
+    /// Begins with those of another node.
+    pub fn take_over(&mut self, now: Instant, texts: RecentTexts) {
+        let texts = texts.into_iter().take(RECENT_MAX);
+        self.recent = Recent(texts.map(|(age, user_id, hash)| (now.before_ms(age), user_id, hash)).collect());
     }
 }
 

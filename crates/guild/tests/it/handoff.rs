@@ -5,12 +5,12 @@ use crate::{
     random::{USERS, Walk},
 };
 use guildhall_guild::{
-    Actor, BackendCommand, Command, Guild, GuildLimits, HandoffItem, HandoffParts, HandoffPlace, NewBan, NewInvite,
-    NewThread, NewWebhook, Outcome, PublicationId, Reply,
+    Actor, AutoModPatch, BackendCommand, Command, Guild, GuildLimits, HandoffItem, HandoffParts, HandoffPlace, NewBan,
+    NewInvite, NewThread, NewWebhook, Outcome, PublicationId, Refusal, Reply,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, PartitionId, RelayId, ToGuild};
 use guildhall_member_list::{Interval, ListId};
-use guildhall_model::{ChannelType, InviteCode};
+use guildhall_model::{AutoModAction, AutoModTrigger, ChannelType, InviteCode};
 use guildhall_stdx::Now;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{convert::Infallible, sync::Arc};
@@ -207,6 +207,35 @@ fn n1_a_standby_becomes_the_guild_that_it_followed() {
         walk.run_until_idle();
     }
     assert!(compared_bytes > 1_000_000, "there is something to compare: {compared_bytes}");
+}
+
+#[test]
+fn n1_texts_for_rules_of_spam_move_and_actions_of_rules_are_taken_before() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    let spam = AutoModPatch {
+        name: Some("spam".to_owned()),
+        trigger: Some(AutoModTrigger::Spam),
+        actions: Some(vec![AutoModAction::BlockMessage { custom_message: None }]),
+        enabled: Some(true),
+        ..AutoModPatch::default()
+    };
+    world.by(OWNER, Command::CreateAutoModRule(Box::new(spam))).expect("she may");
+    for _ in 0..3 {
+        world.say(ANA, channel, "the same text again");
+    }
+    let mut handoff = Handoff::begin(&mut world.guild);
+    handoff.build(world.now, &GuildLimits::default());
+    while handoff.place != HandoffPlace::End {
+        handoff.next_slice(&mut world.guild, world.now);
+    }
+    world.pass_ms(1_000);
+    world.guild = handoff.end(&mut world.guild, world.now);
+    let again = world.try_say(ANA, channel, text_message("The same  text again"));
+    assert_eq!(again.expect_err("it is the fourth"), Refusal::Blocked);
+    assert!(!world.guild.is_settled(), "the audit log has yet to name it");
+    world.timer();
+    assert!(world.guild.is_settled());
 }
 
 #[test]
