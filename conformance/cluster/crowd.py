@@ -96,6 +96,8 @@ class Guest:
         self._down_at = 0.0
         self.log = None
         self.is_connected = False
+        # When its session began or was resumed.
+        self.there_since = 0.0
         self.identified = self.resumed = self.ended = 0
         # When the last dispatch came, and the longest time without one since `begin_watch`.
         self._heard_at = 0.0
@@ -131,6 +133,10 @@ class Guest:
             if tries >= RESUME_TRIES:
                 self._forget()
             await asyncio.sleep(self._chance.uniform(0.3, 1.2))
+
+    def is_at(self, node):
+        """Whether it is connected to a node, with a session."""
+        return self.is_connected and self._node is node
 
     def begin_watch(self):
         """From here on `silence` counts."""
@@ -239,7 +245,7 @@ class Guest:
             self.log = SessionLog(self.label(), self.account.views, self.account.wanders, self._record.report)
             self._record.sessions.append(self.log)
             self.identified += 1
-            self.is_connected = True
+            self.is_connected, self.there_since = True, now
         if self._sequence is None:
             raise Failure(f"{name} came before READY")
         member = (d["guild_id"], d["user"]["id"]) if name == "PRESENCE_UPDATE" else None
@@ -248,7 +254,7 @@ class Guest:
         if name == "RESUMED":
             self.resumed += 1
             self._run.note_resumed()
-            self.is_connected = True
+            self.is_connected, self.there_since = True, now
         elif name == "GUILD_CREATE":
             guild_id = int(d["id"])
             if d.get("unavailable"):
