@@ -52,6 +52,8 @@ pub enum RelationshipAct {
     Block,
     /// Ends the friendship, withdraws or declines the request, or removes the block.
     Remove,
+    /// Declines the other's request; changes nothing else.
+    Decline,
     /// Gives a friend a name; none takes it away.
     Rename(Option<String>),
 }
@@ -100,7 +102,8 @@ fn changed([own, other]: &Sides, act: &RelationshipAct, now: Timestamp) -> Resul
         (RelationshipAct::Block, ..) => [relation(Blocked), None],
         (RelationshipAct::Remove, None, _) => unchanged(),
         (RelationshipAct::Remove, Some(Blocked), _) => [None, other.clone()],
-        (RelationshipAct::Remove, ..) => [None, None],
+        (RelationshipAct::Remove, ..) | (RelationshipAct::Decline, Some(Incoming), _) => [None, None],
+        (RelationshipAct::Decline, ..) => unchanged(),
         (RelationshipAct::Rename(nickname), Some(Friend), _) => {
             let named = own.clone().map(|relation| Relation { nickname: nickname.clone(), ..relation });
             [named, other.clone()]
@@ -435,6 +438,7 @@ mod tests {
             RelationshipAct::Befriend,
             RelationshipAct::Block,
             RelationshipAct::Remove,
+            RelationshipAct::Decline,
             RelationshipAct::Rename(Some("Bo".to_owned())),
         ];
         let mut changes_count = 0;
@@ -469,6 +473,8 @@ mod tests {
         check([None, Some(Blocked)], RelationshipAct::Block, Ok([Some(Blocked), Some(Blocked)]));
         check([Some(Blocked), Some(Blocked)], RelationshipAct::Remove, Ok([None, Some(Blocked)]));
         check([Some(Incoming), Some(Outgoing)], RelationshipAct::Remove, Ok([None, None]));
+        check([Some(Incoming), Some(Outgoing)], RelationshipAct::Decline, Ok([None, None]));
+        check([Some(Friend), Some(Friend)], RelationshipAct::Decline, Ok([Some(Friend), Some(Friend)]));
         check([Some(Incoming), Some(Outgoing)], RelationshipAct::Rename(None), Err(RelationshipRefusal::NotFriends));
     }
 

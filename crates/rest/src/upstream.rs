@@ -193,7 +193,6 @@ pub(crate) const PATHS: &[&str] = &[
 
 /// Methods of served paths that upstream has and this server lacks: `METHOD /path`.
 pub(crate) const METHODS: &[&str] = &[
-    "DELETE /users/@me/relationships",
     "PATCH /applications/{application_id}",
     "POST /applications/{application_id}/emojis",
     "POST /applications/{application_id}/entitlements",

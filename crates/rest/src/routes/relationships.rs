@@ -5,7 +5,7 @@
 use super::{Call, read_states::need_user};
 use crate::{
     auth::Caller,
-    body::{BodyLimits, JsonRequest},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form::{self, FieldError, Parsed},
     permit::ReadPermit,
@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{ChannelReply, Refusal, request};
-use guildhall_model::{ChannelId, ChannelType, User, UserId, from_gateway::RelationshipBody};
+use guildhall_model::{ChannelId, ChannelType, RelationshipKind, User, UserId, from_gateway::RelationshipBody};
 use guildhall_node::{RELATIONSHIPS_MAX, RelationshipAct, RelationshipRefusal, is_deleted};
 use serde_json::Value;
 use std::sync::Arc;
@@ -153,6 +153,25 @@ pub(super) async fn update(Call { api, caller, params }: Call, input: JsonReques
     let Some(nickname) = read.await? else { return Ok(StatusCode::NO_CONTENT) };
     let nickname = nickname.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     change(&api, &caller, user_id, RelationshipAct::Rename(nickname)).await
+}
+
+/// Declines all incoming requests. None is flagged as spam here.
+pub(super) async fn decline_all(Call { api, caller, .. }: Call, query: Query) -> Result<StatusCode, ApiError> {
+    need_user(&caller)?;
+    let only_spam = query.read(|form| {
+        form.optional("relationship_type", |v| match form::integer(v, i64::MIN, i64::MAX)? {
+            3 => Ok(()),
+            _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (3).").into()),
+        });
+        Some(form.optional("only_spam", form::boolean).unwrap_or(false))
+    })?;
+    if !only_spam {
+        let all = api.node.relationships(caller.id).await?;
+        for of in all.iter().filter(|of| of.relation.kind == RelationshipKind::Incoming) {
+            change(&api, &caller, of.user.id, RelationshipAct::Decline).await?;
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Without a relationship there is nothing to remove.

@@ -240,6 +240,7 @@ pub(crate) static ROUTES: &[Route] = rows! {
     GET    "/users/@me/guilds"                                                           guilds::list_own                 GuildList;
     GET    "/users/@me/relationships"                                                    relationships::list              Read;
     POST   "/users/@me/relationships"                                                    relationships::befriend_named    Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
+    DELETE "/users/@me/relationships"                                                    relationships::decline_all       Relationships [exempt "guilds do not matter: it/surface/relationships.rs"];
     PUT    "/users/@me/relationships/{user_id}"                                          relationships::put               Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
     PATCH  "/users/@me/relationships/{user_id}"                                          relationships::update            Relationships  Caller [exempt "guilds do not matter: it/surface/relationships.rs"];
     DELETE "/users/@me/relationships/{user_id}"                                          relationships::remove            Relationships [exempt "guilds do not matter: it/surface/relationships.rs"];

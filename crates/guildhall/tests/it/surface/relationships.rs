@@ -123,6 +123,7 @@ fn bots_strangers_and_namesakes_are_refused() {
     for (method, path, body) in [
         ("GET", LIST.to_owned(), NOTHING),
         ("POST", LIST.to_owned(), json!({"username": "bob"})),
+        ("DELETE", LIST.to_owned(), NOTHING),
         ("PUT", path(&bob), json!({})),
         ("PATCH", path(&bob), json!({"nickname": "b"})),
         ("DELETE", path(&bob), NOTHING),
@@ -140,6 +141,13 @@ fn bots_strangers_and_namesakes_are_refused() {
     ana.refused("PUT", &format!("{LIST}/999"), json!({}), 404, 10013);
     ana.refused("PUT", &path(&bob), json!({"type": 3}), 400, 50035);
     ana.refused("POST", LIST, json!({}), 400, 50035);
+    // All incoming requests are declined at once.
+    done(&bob, "PUT", &path(&ana), json!({}));
+    ana.refused("DELETE", &format!("{LIST}?relationship_type=1"), NOTHING, 400, 50035);
+    done(&ana, "DELETE", &format!("{LIST}?relationship_type=3&only_spam=true"), NOTHING);
+    assert_eq!(kinds(&ana.get(LIST)), [("101", 3)]);
+    done(&ana, "DELETE", LIST, NOTHING);
+    assert_eq!((ana.get(LIST), bob.get(LIST)), (json!([]), json!([])));
     // A blocked bot gets the same error.
     node.guild(&ana, &[&bot]);
     let direct = bot.done("POST", "/users/@me/channels", json!({"recipient_id": ana.id}));
