@@ -14,7 +14,7 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
-use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
+use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, Presence, RoleId, UserId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -337,6 +337,21 @@ impl Event {
             audience: Audience::of(AudienceRule::Users(user_ids), name.direct_intents()),
             content_readers: None,
             payload,
+        }
+    }
+
+    /// A user account's presence for its friends, ascending.
+    #[must_use]
+    pub fn of_friend(user_id: UserId, presence: Arc<Presence>, friends: Arc<[UserId]>) -> Self {
+        Self::direct(EventName::PresenceUpdate, friends, Payload::Presence { user_id, presence })
+    }
+
+    /// The account whose presence the event has for its friends.
+    #[must_use]
+    pub fn friend(&self) -> Option<UserId> {
+        match &self.payload {
+            Payload::Presence { user_id, .. } if self.guild_id.is_none() => Some(*user_id),
+            _ => None,
         }
     }
 

@@ -240,7 +240,7 @@ impl Payload {
                 timestamp: *timestamp_s,
                 member: guild.map(|_| (&**member).into()),
             }),
-            Self::Presence { user_id, presence } => put.body(&PresenceBody::new(Some(guild_id), *user_id, presence)),
+            Self::Presence { user_id, presence } => put.body(&PresenceBody::new(guild, *user_id, presence)),
             Self::Voice { state, member } => put.body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
             Self::VoiceServer { token, endpoint } => {
                 put.body(&VoiceServerBody { token, guild_id, endpoint: endpoint.as_deref() });

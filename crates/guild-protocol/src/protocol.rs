@@ -19,7 +19,7 @@ use crate::{
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
 use guildhall_model::{
-    AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId,
+    AccountKind, Activity, ChannelId, ClientStatus, GuildId, Member, MessageId, Platform, Presence, Status, UserId,
     to_gateway::{RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,18 @@ pub struct SessionPresence {
     pub activities: Arc<[Activity]>,
     /// Platform of the client.
     pub platform: Platform,
+}
+
+impl From<&SessionPresence> for Presence {
+    /// Of an account with this session alone.
+    fn from(session: &SessionPresence) -> Self {
+        if session.status == Status::Offline {
+            return Self::default();
+        }
+        let mut client_status = ClientStatus::default();
+        client_status.raise(session.platform, session.status);
+        Self { status: session.status, activities: session.activities.to_vec(), client_status }
+    }
 }
 
 /// Members that a session receives in GUILD_CREATE (reference.md §6.11).

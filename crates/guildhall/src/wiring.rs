@@ -14,7 +14,7 @@ use guildhall_accounting::TraceHandle;
 use guildhall_backend::{Gateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_http_kit::{Peer, RequestNote, peer_from};
-use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
+use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, Presence, User, UserId};
 use guildhall_net::{
     AccessNote, AuthAnswer, Authenticated, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers,
     SessionAnswer, SessionClaim, SystemClock, TransferEnd, Upstream,
@@ -64,6 +64,14 @@ impl RelaySink for PartitionSink {
         self.0.close_sessions(whose, code)
     }
 
+    fn presences(&self, user_ids: &Arc<[UserId]>) -> Vec<oneshot::Receiver<Vec<(UserId, Presence)>>> {
+        let of_partition = |index| {
+            let user_ids = user_ids.clone();
+            self.0.look(PartitionId(index), move |_, partition| partition.presences(&user_ids))
+        };
+        (0..self.0.count() as u16).map(of_partition).collect()
+    }
+
     fn may_publish_to_users(&self) -> bool {
         self.0.has_room_for_directs()
     }
@@ -102,6 +110,7 @@ async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
     let settings = node.settings_proto(user_id, SettingsKind::Preloaded).await?;
     let directs = node.directs_of_user(user_id).await?;
     let reading = node.reading(user_id, &directs).await?;
+    let relationships = node.relationships(user_id).await?;
     Ok(OwnData {
         directs,
         settings_proto: STANDARD.encode(settings).into(),
@@ -109,7 +118,8 @@ async fn own_data(node: &Node, user_id: UserId) -> Result<OwnData, StoreError> {
         mentions: reading.mentions,
         unread_directs: reading.directs,
         read_version: reading.version,
-        relationships: node.relationships(user_id).await?,
+        friend_presences: node.friend_presences(&relationships).await,
+        relationships,
         notifications: node.notification_settings(user_id).await?,
     })
 }
@@ -168,6 +178,20 @@ impl Upstream for NodeUpstream {
 
     fn session_news(&self, news: SessionNews) {
         self.session_events.push(SystemClock::default().now().unix, news);
+    }
+
+    fn presence_changed(&self, user_id: UserId) {
+        self.node.presence_changed(user_id);
+    }
+
+    fn show_friends(&self, user_id: UserId, friends: Vec<UserId>) {
+        let (node, checks) = (self.node.clone(), self.checks.clone());
+        self.runtime.spawn(async move {
+            let Ok(_permit) = checks.acquire().await else { return };
+            if let Err(error) = node.show_friends(user_id, &friends).await {
+                tracing::warn!(%user_id, %error, "presences of friends were not sent again");
+            }
+        });
     }
 }
 

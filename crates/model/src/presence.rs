@@ -2,6 +2,7 @@
 //!
 //! Spec  docs/protocol/reference.md §6.9.
 
+use crate::activity::{self, SHOWN_ACTIVITIES_BYTES_MAX};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -74,6 +75,12 @@ impl ClientStatus {
         let slot = &mut self.statuses[platform as usize];
         *slot = (*slot).max(status);
     }
+
+    fn raise_all(&mut self, other: Self) {
+        for (slot, status) in self.statuses.iter_mut().zip(other.statuses) {
+            *slot = (*slot).max(status);
+        }
+    }
 }
 
 impl Serialize for ClientStatus {
@@ -116,4 +123,17 @@ pub struct Presence {
     /// Activities of all sessions.
     pub activities: Vec<Activity>,
     pub client_status: ClientStatus,
+}
+
+/// Activities of an account that others are shown.
+const SHOWN_ACTIVITIES_MAX: usize = 16;
+
+impl Presence {
+    /// Adds further sessions of the account. The first activities that fit are kept.
+    pub fn merge(&mut self, other: Self) {
+        self.status = self.status.max(other.status);
+        self.client_status.raise_all(other.client_status);
+        let all = self.activities.iter().chain(&other.activities);
+        self.activities = activity::within(all, SHOWN_ACTIVITIES_MAX, SHOWN_ACTIVITIES_BYTES_MAX).cloned().collect();
+    }
 }

@@ -484,6 +484,8 @@ impl PartitionLoop {
                     self.canaries.received(canary.members_count, took.as_nanos() as u64);
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
+                Output::PresenceChanged(user_id) => self.upstream.presence_changed(user_id),
+                Output::ShowFriends { user_id, friends } => self.upstream.show_friends(user_id, friends),
                 Output::IdentifyRefused(refused) => self.refused.note_identify(self.clock.now(), &refused),
                 Output::ResumeRefused(refused) => self.refused.note_resume(self.clock.now(), refused),
             }

@@ -85,6 +85,16 @@ pub trait Upstream: Send + Sync + 'static {
     fn session_news(&self, news: SessionNews) {
         let _ = news;
     }
+
+    /// The presence of a user account may have changed. Must not block.
+    fn presence_changed(&self, user_id: UserId) {
+        let _ = user_id;
+    }
+
+    /// Sends an account the presences of those of these accounts that are its friends. Must not block.
+    fn show_friends(&self, user_id: UserId, friends: Vec<UserId>) {
+        let _ = (user_id, friends);
+    }
 }
 
 /// Minimum interval between two log lines for one reason of refused IDENTIFYs or RESUMEs.

@@ -21,6 +21,7 @@ mod directory;
 mod directs;
 mod export;
 mod figures;
+mod friend_presences;
 mod guild_account;
 mod guild_host;
 mod hooks;
@@ -97,6 +98,7 @@ use cluster::{ClusterSink, Standbys};
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
+use friend_presences::FriendPresences;
 use guildhall_accounting::LoopAccount;
 use guildhall_guild::{Actor, Command, GuildLimits, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::{Event, Published, ReplicaUpdate, ToGuild};
@@ -183,8 +185,9 @@ struct Inner {
     read_states: ReadStates,
     /// Held while the settings of an account change.
     settings_lock: tokio::sync::Mutex<()>,
-    /// Held while a relationship changes.
+    /// Held while a relationship changes, and while friends are read and sent a presence.
     relationship_lock: tokio::sync::Mutex<()>,
+    friend_presences: FriendPresences,
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
@@ -203,6 +206,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.close());
         self.read_states.end();
+        self.friend_presences.end();
     }
 }
 
@@ -348,6 +352,7 @@ impl Node {
             read_states: ReadStates::default(),
             settings_lock: tokio::sync::Mutex::default(),
             relationship_lock: tokio::sync::Mutex::default(),
+            friend_presences: FriendPresences::default(),
             links: limits.guild.links.clone(),
             guild_limits: limits.guild,
             export,
@@ -364,6 +369,7 @@ impl Node {
         }
         read_states::follow(&inner);
         relationships::follow(&inner);
+        friend_presences::follow(&inner);
         search::follow(&inner);
         Self { inner }
     }

@@ -136,8 +136,7 @@ impl Counts {
     }
 
     fn decode(data: &[u8]) -> Self {
-        let number =
-            |at: usize| data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+        let number = |at| bytes_at(data, at).map_or(0, u32::from_be_bytes);
         if data.len() == 8 { Self { own: number(0), incoming: number(4) } } else { Self::default() }
     }
 
@@ -152,8 +151,19 @@ fn pair_id(first: UserId, second: UserId) -> Vec<u8> {
     [first.get().to_be_bytes(), second.get().to_be_bytes()].concat()
 }
 
+/// Bytes of a number in an id or an entry.
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+/// The accounts of `pair_id`.
+fn pair_in(id: &[u8]) -> Option<[UserId; 2]> {
+    let user_at = |at| bytes_at(id, at).map(u64::from_be_bytes).map(UserId::new);
+    Some([user_at(0)?, user_at(8)?])
+}
+
 fn other_in(id: &[u8]) -> Option<UserId> {
-    Some(UserId::new(u64::from_be_bytes(id.get(8..16)?.try_into().ok()?)))
+    pair_in(id).map(|[_, other_id]| other_id)
 }
 
 fn decode(data: &[u8]) -> Result<Relation, StoreError> {
@@ -204,11 +214,19 @@ impl Node {
         Ok(relation.is_some_and(|relation| relation.kind == RelationshipKind::Friend))
     }
 
-    /// Relationships of an account, by the other's id; those with accounts that do not exist any more are left out.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn relationships(&self, user_id: UserId) -> Result<Vec<Relationship>, StoreError> {
+    /// Friends of an account, ascending.
+    pub(crate) async fn friends(&self, user_id: UserId) -> Result<Vec<UserId>, StoreError> {
+        let counts = self.inner.store.record(COUNTS, &user_id.get().to_be_bytes()).await?;
+        if counts.as_deref().map(Counts::decode).unwrap_or_default().own == 0 {
+            return Ok(Vec::new());
+        }
+        let relations = self.relations(user_id).await?;
+        let is_friend = |(_, relation): &(UserId, Relation)| relation.kind == RelationshipKind::Friend;
+        Ok(relations.into_iter().filter(is_friend).map(|(other_id, _)| other_id).collect())
+    }
+
+    /// Sides of an account, by the other's id.
+    async fn relations(&self, user_id: UserId) -> Result<Vec<(UserId, Relation)>, StoreError> {
         let prefix = user_id.get().to_be_bytes();
         let mut after = prefix.to_vec();
         let mut relations = Vec::new();
@@ -225,9 +243,17 @@ impl Node {
             }
             if is_last || relations.len() < before + PAGE as usize || relations.len() >= 2 * RELATIONSHIPS_MAX as usize
             {
-                break;
+                return Ok(relations);
             }
         }
+    }
+
+    /// Relationships of an account, by the other's id; those with accounts that do not exist any more are left out.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn relationships(&self, user_id: UserId) -> Result<Vec<Relationship>, StoreError> {
+        let relations = self.relations(user_id).await?;
         let mut users: HashMap<UserId, Arc<User>> = HashMap::with_capacity(relations.len());
         for some in relations.chunks(USERS_CHANGED_MAX) {
             let ids: Vec<UserId> = some.iter().map(|(other_id, _)| *other_id).collect();
@@ -357,6 +383,9 @@ impl Node {
                 let of = Relationship { user, relation: after.clone() };
                 let is_news = !is_actor && matches!(after.kind, RelationshipKind::Incoming | RelationshipKind::Friend);
                 self.publish_to_account(user_id, "RELATIONSHIP_ADD", &RelationshipBody::new(&of).notifying(is_news));
+                if after.kind == RelationshipKind::Friend {
+                    self.show_presence(other_id, user_id).await;
+                }
             }
         }
         Ok(())
@@ -370,13 +399,12 @@ impl Node {
     pub async fn send_relationship_news(&self, age_ms: i64) -> Result<(), StoreError> {
         let now = self.inner.clock.now().unix;
         for (id, data) in self.inner.store.records(NEWS, &[], PAGE).await? {
-            let at = data.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, i64::from_be_bytes);
-            let first = id.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes).map(UserId::new);
+            let at = bytes_at(&data, 0).map_or(0, i64::from_be_bytes);
             if now.0.saturating_sub(at) < age_ms {
                 continue;
             }
-            if let (Some(first), Some(second)) = (first, other_in(&id)) {
-                let pair = [first, second];
+            if let Some(pair) = pair_in(&id) {
+                let _one_at_a_time = self.inner.relationship_lock.lock().await;
                 let sides = self.sides(pair).await?;
                 for at in [0, 1] {
                     match &sides[at] {

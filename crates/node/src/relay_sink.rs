@@ -4,7 +4,7 @@ use crate::mailbox::Input;
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::DirectoryChange;
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
-use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_model::{CloseCode, GuildId, Presence, User, UserId};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -57,6 +57,13 @@ pub trait RelaySink: Send + Sync + 'static {
     /// Closes sessions of this node's partitions. Each partition answers with its number of closed sessions.
     fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
         let _ = (whose, code);
+        Vec::new()
+    }
+
+    /// Presences of these accounts over the sessions of this node's partitions, without those that are offline. Each
+    /// partition answers.
+    fn presences(&self, user_ids: &Arc<[UserId]>) -> Vec<oneshot::Receiver<Vec<(UserId, Presence)>>> {
+        let _ = user_ids;
         Vec::new()
     }
 

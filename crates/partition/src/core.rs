@@ -284,6 +284,7 @@ impl Core {
             self.keep_partial_frame(conn);
         }
         self.output_session_change(SessionChange::Gone, key);
+        self.output_presence_change(key);
         if self.sessions.get(key).is_some() {
             self.counters.sessions_ended_total += 1;
         }

@@ -247,6 +247,10 @@ impl Partition {
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
+            if over.mirrored.is_some() {
+                // Its account was offline when its node was gone.
+                self.core.output_presence_change(key);
+            }
             for guild_id in guilds {
                 let pause = if is_quiet(guild_id) { Pause::Unnoticed } else { Pause::Noticed };
                 self.attach(key, guild_id, pause, over.key_in(guild_id));
@@ -339,7 +343,8 @@ fn push_snapshot(
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
     for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;
-        let is_presence = || matches!(entry.dispatch.retention(), Retention::Presence(_));
+        let of_guild = || entry.dispatch.event().is_some_and(|event| event.guild_id.is_some());
+        let is_presence = || matches!(entry.dispatch.retention(), Retention::Presence(_)) && of_guild();
         if entry.dispatch.is_suppressed() || (*omits_presences && is_presence()) {
             kept.push(None);
             continue;

@@ -208,6 +208,7 @@ impl Partition {
         self.core.begin_trial(key, slot, None);
         self.core.counters.identified_total += 1;
         self.core.output_session_change(SessionChange::Connected, slot);
+        self.core.output_presence_change(slot);
         self.core.expire_at(turn.now, slot, account.expires_at);
         self.arm_heartbeat_timer(turn.now, key);
         self.say_ready(turn, slot, guilds.len());
@@ -411,12 +412,18 @@ impl Partition {
             }
         }
         let user_id = session.user.id;
-        let mut invalidated = BTreeSet::new();
+        let (mut invalidated, mut friends) = (BTreeSet::new(), BTreeSet::new());
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_suppressed()) else {
                 continue;
             };
             let Some(of) = entry.dispatch.replayed() else { continue };
+            if let Some(friend) = of.friend() {
+                // The node sends the present value, if the account is still a friend.
+                friends.insert(friend);
+                session.replay.replace(seq, self.core.tombstone.clone(), 0);
+                continue;
+            }
             let Some(guild_id) = of.guild_id() else { continue };
             let index = session.guilds.get(guild_id).map(|guild| guild.relay);
             let relay = index.and_then(|index| self.relays.get(guild_id, index)).map(|entry| &entry.relay);
@@ -440,6 +447,7 @@ impl Partition {
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.tombstone.clone()), bytes);
             self.core.counters.replay_suppressed_total += 1;
         }
+        self.core.show_friends(user_id, friends);
         for (guild_id, index) in invalidated {
             if let Some(entry) = self.relays.get_mut(guild_id, index) {
                 entry.relay.invalidate_baseline(user_id, key.slot);
@@ -463,6 +471,13 @@ impl Core {
     fn other_partition(&self, session_id: &str) -> Option<PartitionId> {
         let (own, count) = (self.config.partition, self.config.partitions_count);
         session_home(session_id, own.node(), count).filter(|home| *home != own)
+    }
+
+    /// Requests the present presences of friends for an account.
+    pub(crate) fn show_friends(&mut self, user_id: UserId, friends: BTreeSet<UserId>) {
+        if !friends.is_empty() {
+            self.outputs.push_back(Output::ShowFriends { user_id, friends: friends.into_iter().collect() });
+        }
     }
 
     /// Whether this partition has or would have the session.

@@ -254,6 +254,7 @@ impl Core {
                         self.outputs
                             .push_back(Output::ToGuild(guild_id, ToGuild::Presence { session: of_guild, presence }));
                     }
+                    self.output_presence_change(session_key);
                 }
             }
             Opcode::VoiceStateUpdate => self.handle_voice(session_key, VoiceStateUpdate::parse(d)?),

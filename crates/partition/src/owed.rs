@@ -2,7 +2,8 @@
 //!
 //! Doors       `pay` for a session that resumes; `pay_all` for connected ones that reached such a tombstone.
 //! Invariants  Y1 a session that reads past an owed tombstone receives the current value of each state that it missed
-//!             there: voice states and lists at once, presences when its guild answers. (tests `s6_*`)
+//!             there: voice states and lists at once, presences when its guild answers, or the node for those of
+//!             friends. (tests `s6_*`)
 //! Limits      those of owed states: `guildhall_session::Owed`.
 //! Spec        docs/adr/0009.
 
@@ -18,7 +19,10 @@ use guildhall_model::{GuildId, UserId, VoiceState, to_gateway::Subscription};
 use guildhall_relay::{ReplayVisibility, Replayed};
 use guildhall_session::{Dispatch, Owed};
 use guildhall_stdx::{Now, SlotKey};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Partition {
     /// Sends owed states to connected sessions that stopped at an owed tombstone, and continues writing to them.
@@ -40,13 +44,19 @@ impl Partition {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let owed = session.replay.take_owed(after, &self.core.tombstone);
         let mut presences: BTreeMap<GuildId, Vec<UserId>> = BTreeMap::new();
+        let mut friends = BTreeSet::new();
         for state in owed {
             match state {
                 Owed::Presence(guild_id, user_id) => presences.entry(guild_id).or_default().push(user_id),
+                Owed::Friend(user_id) => {
+                    friends.insert(user_id);
+                }
                 Owed::Voice(guild_id, user_id) => self.append_voice(turn.now, key, guild_id, user_id),
                 Owed::Lists(guild_id) => self.resend_lists(turn, key, guild_id),
             }
         }
+        let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
+        self.core.show_friends(user_id, friends);
         let Some(session) = self.core.sessions.get(key) else { return };
         for (guild_id, user_ids) in presences {
             let Some(session) = session.key_in(self.core.config.partition, guild_id) else { continue };

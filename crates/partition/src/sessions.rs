@@ -1,6 +1,6 @@
 //! Sessions as backends use them: list, address, end.
 //!
-//! Doors       `session_view`, `session_page`, `user_session_views` to look; `close_sessions` to end;
+//! Doors       `session_view`, `session_page`, `user_session_views`, `presences` to look; `close_sessions` to end;
 //!             `publish_to_users` for events that are addressed to accounts rather than to a guild, such as those of
 //!             direct messages.
 //! Invariants  V1 a closed session receives nothing more and cannot be resumed; nor can a connection resume that
@@ -22,7 +22,8 @@ use guildhall_guild_protocol::{
     visibility_of_direct,
 };
 use guildhall_model::{
-    ChannelId, CloseCode, EventName, Intents, User, UserId, from_gateway::SelfUserBody, shard_of, to_gateway::ShardId,
+    AccountKind, ChannelId, CloseCode, EventName, Intents, Presence, Status, User, UserId, from_gateway::SelfUserBody,
+    shard_of, to_gateway::ShardId,
 };
 use guildhall_relay::SubscriptionMask;
 use guildhall_session::{Dispatch, Session, SessionSnapshot};
@@ -31,6 +32,8 @@ use std::{rc::Rc, sync::Arc};
 
 /// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
+/// Sessions of an account that count for its presence.
+const PRESENCE_SESSIONS_MAX: usize = 64;
 
 /// A page of sessions.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,21 @@ impl Partition {
     #[must_use]
     pub fn user_session_views(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
         self.core.sessions.of_user(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
+    }
+
+    /// Presences of accounts over their sessions here, without those that are offline or invisible.
+    #[must_use]
+    pub fn presences(&self, user_ids: &[UserId]) -> Vec<(UserId, Presence)> {
+        let presence = |user_id: &UserId| {
+            let mut all = Presence::default();
+            for key in self.core.sessions.of_user(*user_id).into_iter().take(PRESENCE_SESSIONS_MAX) {
+                if let Some(session) = self.core.sessions.get(key) {
+                    all.merge((&session.profile.presence).into());
+                }
+            }
+            (all.status != Status::Offline).then_some((*user_id, all))
+        };
+        user_ids.iter().filter_map(presence).collect()
     }
 
     /// Up to `limit` sessions, from a slot on.
@@ -341,6 +359,13 @@ impl Core {
                 Some((self.dispatch(published, visibility_of_direct(&published.event)), redaction))
             }
             News::User(user) => reader.is_first_shard().then(|| (user_update(reader.encoding, user), Redaction::None)),
+        }
+    }
+
+    /// The session began, ended, or shows another presence. Bots have no friends to notify.
+    pub(crate) fn output_presence_change(&mut self, key: SlotKey) {
+        if let Some(session) = self.sessions.get(key).filter(|session| session.kind() == AccountKind::User) {
+            self.outputs.push_back(Output::PresenceChanged(session.user.id));
         }
     }
 

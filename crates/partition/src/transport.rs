@@ -199,6 +199,10 @@ pub enum Output {
     },
     /// A session changed.
     SessionNews(SessionNews),
+    /// The presence of a user account may have changed.
+    PresenceChanged(UserId),
+    /// Send an account the present presences of those of these accounts that are its friends.
+    ShowFriends { user_id: UserId, friends: Vec<UserId> },
     /// An IDENTIFY started no session.
     IdentifyRefused(IdentifyRefused),
     /// A RESUME continued no session.

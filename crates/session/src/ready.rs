@@ -12,8 +12,8 @@ use crate::{
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_guild_protocol::{FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence};
 use guildhall_model::{
-    AccountKind, Capabilities, ChannelId, Direct, EventName, GuildId, Intents, NotificationSettings, ReadState,
-    Relationship, UnreadMention, User, UserId,
+    AccountKind, Capabilities, ChannelId, Direct, EventName, GuildId, Intents, NotificationSettings, Presence,
+    ReadState, Relationship, UnreadMention, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, GuildText, MemberBody,
         PresenceBody, ReadyGuild, SelfUserBody, SessionBody, SessionsBody, SharedGuild, UnavailableGuild, UserReady,
@@ -90,6 +90,8 @@ pub struct OwnData {
     pub directs: Vec<Direct>,
     /// Its friends, requests and blocks.
     pub relationships: Vec<Relationship>,
+    /// Presences of its friends that are not offline.
+    pub friend_presences: Vec<(UserId, Presence)>,
     /// Base64 of the settings that its clients store; empty if there are none.
     pub settings_proto: Box<str>,
     /// How far it has read its channels.
@@ -233,6 +235,7 @@ impl ReadyState {
             guilds: views.chain(missing).collect(),
             directs: &self.own.directs,
             relationships: &self.own.relationships,
+            friend_presences: &self.own.friend_presences,
             settings_proto: &self.own.settings_proto,
             read_states: read_states(&self.own, &self.views, self.now),
             read_version: self.own.read_version,

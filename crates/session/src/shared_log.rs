@@ -71,6 +71,8 @@ impl Size {
 pub enum Owed {
     /// Presence of a member.
     Presence(GuildId, UserId),
+    /// Presence of a friend.
+    Friend(UserId),
     /// Voice state of a user.
     Voice(GuildId, UserId),
     /// Watched rows of member lists.
@@ -80,7 +82,11 @@ pub enum Owed {
 impl Owed {
     /// Key of the state that a dispatch carries; none for other kinds.
     pub(crate) fn of(dispatch: &Dispatch) -> Option<Self> {
-        let guild_id = dispatch.event()?.guild_id?;
+        let event = dispatch.event()?;
+        if let Some(friend) = event.friend() {
+            return Some(Self::Friend(friend));
+        }
+        let guild_id = event.guild_id?;
         match dispatch.retention() {
             Retention::Presence(user_id) => Some(Self::Presence(guild_id, user_id)),
             Retention::Voice(user_id) => Some(Self::Voice(guild_id, user_id)),
@@ -309,7 +315,7 @@ impl Entries {
         self.events_before_next = self.events_before_next.wrapping_add(size.events);
         if let Some(share) = share {
             if let (Some(owed), false) = (Owed::of(dispatch), self.owed.is_empty())
-                && matches!(owed, Owed::Presence(..))
+                && matches!(owed, Owed::Presence(..) | Owed::Friend(_))
             {
                 // The new presence replaces the one that was dropped.
                 self.owed.remove(&owed);

@@ -169,6 +169,8 @@ pub struct TestCluster {
     pub to_guilds: Vec<(GuildId, ToGuild)>,
     /// Refused RESUMEs, oldest first.
     pub refused_resumes: Vec<ResumeFault>,
+    /// Accounts whose sessions want the present presences of these friends, oldest first.
+    pub wanted_friends: Vec<(UserId, Vec<UserId>)>,
     /// Number of the token of the next check.
     pub token: u64,
     /// Expiry of the token.
@@ -224,6 +226,7 @@ impl TestCluster {
             gate,
             to_guilds: Vec::new(),
             refused_resumes: Vec::new(),
+            wanted_friends: Vec::new(),
             held: BTreeSet::new(),
             outages: BTreeSet::new(),
             held_to_guilds: VecDeque::new(),
@@ -1109,7 +1112,8 @@ impl TestCluster {
                 }
             }
             Output::FetchRest { end, user } => self.fetch_rest(index, end, user),
-            Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::Canary(_) => {}
+            Output::SessionNews(_) | Output::PresenceChanged(_) | Output::IdentifyRefused(_) | Output::Canary(_) => {}
+            Output::ShowFriends { user_id, friends } => self.wanted_friends.push((user_id, friends)),
             Output::ResumeRefused(refused) => self.refused_resumes.push(refused.fault),
         }
     }

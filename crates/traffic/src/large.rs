@@ -58,6 +58,7 @@ pub(crate) fn ready(guilds: &[GuildState], rng: &mut Rng, encoding: Encoding) ->
         guilds: guilds.collect(),
         directs: &[],
         relationships: &[],
+        friend_presences: &[],
         settings_proto: "",
         read_states: Vec::new(),
         read_version: 0,

@@ -416,7 +416,11 @@ impl PartitionThread {
                 }
                 // The bench would wait for this session for ever.
                 Output::IdentifyRefused(refused) => bail!("a session was refused: {refused:?}"),
-                Output::SessionNews(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
+                Output::SessionNews(_)
+                | Output::PresenceChanged(_)
+                | Output::ShowFriends { .. }
+                | Output::ResumeRefused(_)
+                | Output::Canary(_) => {}
             }
         }
         Ok(())

@@ -172,6 +172,41 @@ fn requests_at_two_nodes_become_a_friendship() {
 }
 
 #[test]
+fn f2_friends_at_two_nodes_see_each_other() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let accounts = ["5001", "5002"];
+    for id in accounts {
+        first.backend().put(&format!("/users/{id}"), json!({"username": format!("friend{id}")}), 201);
+    }
+    let tokens = accounts.map(|id| first.backend().token(id));
+    let mut here = first.session(accounts[0]);
+    let path = |id: &str| format!("/api/v10/users/@me/relationships/{id}");
+    let befriend = |node: &Node, token: &str, other: &str| {
+        let answer = Http::new(node.addr, token).request("PUT", &path(other), Some(&json!({})));
+        assert_eq!(answer.expect("it answers").status, 204);
+    };
+    befriend(&first, &tokens[0], accounts[1]);
+    befriend(&second, &tokens[1], accounts[0]);
+    let mut there = Ws::connect(second.addr, "/?v=10&encoding=json", "").expect("it is let in");
+    there.expect_op(10);
+    there.identify(&tokens[1]);
+    let ready = there.expect_event("READY");
+    assert_eq!(ready["d"]["presences"][0]["user"]["id"], accounts[0], "the session at the other node");
+    let mut sees = |status: &str| {
+        here.expect(status, |payload| payload["t"] == "PRESENCE_UPDATE" && payload["d"]["status"] == status)
+    };
+    assert_eq!(sees("online")["d"].get("guild_id"), None);
+    let mut show = |status: &str| {
+        there.send(&json!({"op": 3, "d": {"status": status, "since": null, "afk": false, "activities": []}}));
+    };
+    show("dnd");
+    assert_eq!(sees("dnd")["d"]["user"]["id"], accounts[1]);
+    show("invisible");
+    assert_eq!(sees("offline")["d"]["client_status"], json!({}));
+}
+
+#[test]
 fn no_deletion_is_undone() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);

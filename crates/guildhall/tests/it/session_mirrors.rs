@@ -95,6 +95,35 @@ fn w1_a_client_of_a_killed_node_resumes_at_another_and_gets_each_direct_message_
     assert_eq!(outcome(&mut ws), Some(vec!["missed".to_owned()]));
 }
 
+/// Presences of the guild that Ana and Bob share have a `guild_id`.
+#[test]
+fn f3_friends_see_an_account_go_with_its_node_and_come_back() {
+    let Some(site) = Site::with(&SETTINGS) else { return };
+    let (first, second) = two(&site);
+    let tokens = [first.backend().token(ANA), first.backend().token(BOB)];
+    for (token, other) in [(&tokens[0], BOB), (&tokens[1], ANA)] {
+        let path = format!("/api/v10/users/@me/relationships/{other}");
+        let answer = Http::new(first.addr, token).request("PUT", &path, Some(&json!({}))).unwrap();
+        assert_eq!(answer.status, 204, "{answer:?}");
+    }
+    let mut ana = first.session(ANA);
+    let mut shown = |status: &str| {
+        ana.expect(status, |payload| {
+            let d = &payload["d"];
+            payload["t"] == "PRESENCE_UPDATE" && d["guild_id"] == Value::Null && d["status"] == status
+        })
+    };
+    let (ws, token, (session_id, _)) = bobs_session(&second);
+    assert_eq!(shown("online")["d"]["user"]["id"], BOB);
+    wait_for_reports(&second);
+    let seq = ws.last_seq;
+    second.process.kill();
+    shown("offline");
+    let mut ws = resume(&first, &token, (&session_id, seq));
+    assert_eq!(outcome(&mut ws), Some(Vec::new()));
+    shown("online");
+}
+
 #[test]
 fn w1_a_direct_message_within_the_lag_is_not_lost_in_silence() {
     let Some(site) = Site::with(&["cluster.lease_ms=3000", "cluster.mirror_ms=2000", "server.metrics=open"]) else {

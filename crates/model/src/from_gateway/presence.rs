@@ -11,7 +11,7 @@ struct UserRef {
     id: UserId,
 }
 
-/// A presence. Only PRESENCE_UPDATE has `guild_id`.
+/// A presence. Only PRESENCE_UPDATE of a member has `guild_id`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PresenceBody<'a> {
     user: UserRef,
@@ -23,7 +23,7 @@ pub struct PresenceBody<'a> {
 }
 
 impl<'a> PresenceBody<'a> {
-    /// Body inside GUILD_CREATE and chunks (`guild_id` none) or of PRESENCE_UPDATE.
+    /// Body inside GUILD_CREATE and chunks (`guild_id` none) or of PRESENCE_UPDATE; of a friend without `guild_id`.
     #[must_use]
     pub fn new(guild_id: Option<GuildId>, user_id: UserId, presence: &'a Presence) -> Self {
         Self {

@@ -10,14 +10,18 @@
 
 use super::{
     DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, GuildText, Nothing, NotificationSettingsBody,
-    ReadStateBody, RelationshipBody, SelfUserBody, SessionsBody, UserBody, VoiceStateBody, gateway_guild::voice_states,
-    member::MergedMemberBody, presence::MergedPresenceBody, ready::ReadyConstants,
+    ReadStateBody, RelationshipBody, SelfUserBody, SessionsBody, UserBody, VoiceStateBody,
+    gateway_guild::voice_states,
+    member::MergedMemberBody,
+    presence::{MergedPresenceBody, PresenceBody},
+    ready::ReadyConstants,
 };
 use crate::{
     capabilities::Capabilities,
     direct::Direct,
     id::{GuildId, UserId},
     member::Member,
+    presence::Presence,
     relationship::Relationship,
     user::User,
 };
@@ -82,6 +86,8 @@ pub struct UserReady<'a, G> {
     pub directs: &'a [Direct],
     /// Its friends, requests and blocks.
     pub relationships: &'a [Relationship],
+    /// Presences of its friends that are not offline.
+    pub friend_presences: &'a [(UserId, Presence)],
     /// Base64 of the settings that the account's clients store; empty if there are none.
     pub settings_proto: &'a str,
     /// Read states of channels, with the number of mentions after each.
@@ -96,7 +102,9 @@ impl<'a, G> UserReady<'a, G> {
     /// READY_SUPPLEMENTAL, if the client wants READY in two parts.
     #[must_use]
     pub fn supplemental(&self) -> Option<ReadySupplementalBody<'_, 'a, G>> {
-        self.capabilities.is_prioritized().then_some(ReadySupplementalBody { guilds: &self.guilds })
+        self.capabilities
+            .is_prioritized()
+            .then_some(ReadySupplementalBody { guilds: &self.guilds, friend_presences: self.friend_presences })
     }
 
     /// Grows with each change of any of them.
@@ -166,11 +174,14 @@ impl<'a, G> UserReady<'a, G> {
         let listed = if prioritized { Listed::Own } else { Listed::Everybody };
         ReadyRest {
             merged_members: deduplicated.then_some(MergedMembers { guilds: &self.guilds, listed }),
-            merged_presences: (deduplicated && !prioritized).then(|| MergedPresences::new(&self.guilds)),
+            merged_presences: (deduplicated && !prioritized)
+                .then(|| MergedPresences::new(&self.guilds, self.friend_presences)),
             users: deduplicated.then(|| self.users().into_values().map(Into::into).collect()),
             private_channels: self.private_channels(deduplicated),
             relationships: self.relationships(deduplicated),
-            presences: (!deduplicated).then_some([]),
+            presences: (!deduplicated).then(|| {
+                self.friend_presences.iter().map(|(id, presence)| PresenceBody::new(None, *id, presence)).collect()
+            }),
             session_id: self.session_id,
             resume_gateway_url: self.resume_gateway_url,
             shard: self.shard,
@@ -229,7 +240,7 @@ struct ReadyRest<'r, 'a, G> {
     private_channels: Vec<DirectBody<'a>>,
     relationships: Vec<RelationshipBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    presences: Option<Nothing>,
+    presences: Option<Vec<PresenceBody<'a>>>,
     session_id: &'a str,
     resume_gateway_url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -251,6 +262,7 @@ struct ReadyRest<'r, 'a, G> {
 #[derive(Clone, Copy, Debug)]
 pub struct ReadySupplementalBody<'r, 'a, G> {
     guilds: &'r [ReadyGuild<'a, G>],
+    friend_presences: &'a [(UserId, Presence)],
 }
 
 impl<G> Serialize for ReadySupplementalBody<'_, '_, G> {
@@ -258,7 +270,7 @@ impl<G> Serialize for ReadySupplementalBody<'_, '_, G> {
         let body = Supplemental {
             guilds: self.guilds.iter().map(SupplementalGuild::from).collect(),
             merged_members: MergedMembers { guilds: self.guilds, listed: Listed::Others },
-            merged_presences: MergedPresences::new(self.guilds),
+            merged_presences: MergedPresences::new(self.guilds, self.friend_presences),
             lazy_private_channels: [],
             disclose: [],
             game_invites: [],
@@ -367,20 +379,21 @@ impl<'a, G> Serialize for MergedMembers<'_, 'a, G> {
     }
 }
 
-/// Presences per guild, in the order of `guilds`. The list of friends is empty.
+/// Presences of friends, and per guild, in the order of `guilds`.
 #[derive(Serialize)]
 struct MergedPresences<'a> {
-    friends: Nothing,
+    friends: Vec<MergedPresenceBody<'a>>,
     guilds: Vec<Vec<MergedPresenceBody<'a>>>,
 }
 
 impl<'a> MergedPresences<'a> {
-    fn new<G>(guilds: &[ReadyGuild<'a, G>]) -> Self {
+    fn new<G>(guilds: &[ReadyGuild<'a, G>], friends: &'a [(UserId, Presence)]) -> Self {
         let presences = |people: &GuildPeople<'a>| {
             people.presences.iter().map(|(id, presence)| MergedPresenceBody::new(*id, presence)).collect()
         };
         let guilds = guilds.iter().map(|guild| guild.people().map(presences).unwrap_or_default());
-        Self { friends: [], guilds: guilds.collect() }
+        let friends = friends.iter().map(|(id, presence)| MergedPresenceBody::new(*id, presence)).collect();
+        Self { friends, guilds: guilds.collect() }
     }
 }
 

@@ -5,8 +5,8 @@ use crate::support::{
     resources_json, standing_json, user_json, with, without,
 };
 use guildhall_model::{
-    Capabilities, GuildId, Id, NotificationSettings, Platform, ReadState, Relation, Relationship, RelationshipKind,
-    Status, User,
+    Capabilities, ClientStatus, GuildId, Id, NotificationSettings, Platform, Presence, ReadState, Relation,
+    Relationship, RelationshipKind, Status, User,
     from_gateway::{
         ClientInfo, GatewayGuildBody, GuildSnapshot, GuildText, ReadStateBody, ReadyGuild, SessionBody, SessionsBody,
         SharedGuild, UserReady,
@@ -42,6 +42,7 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
         ],
         directs: &[],
         relationships: &[],
+        friend_presences: &[],
         settings_proto: "CgIYAQ==",
         read_states: vec![ReadStateBody::new(&read_state(), 2)],
         read_version: 77,
@@ -194,6 +195,43 @@ fn relationships_name_accounts_as_the_client_wants() {
     assert_eq!(deduplicated["relationships"][0].get("user"), None);
     let users = deduplicated["users"].as_array().unwrap();
     assert_eq!(users.iter().filter(|user| user["id"] == "77").count(), 1);
+}
+
+#[test]
+fn presences_of_friends_are_where_the_client_wants_them() {
+    let world = World::new();
+    let idle = || {
+        let mut client_status = ClientStatus::default();
+        client_status.raise(Platform::Mobile, Status::Idle);
+        Presence { status: Status::Idle, activities: Vec::new(), client_status }
+    };
+    let friends = [(Id::new(77), idle())];
+    let with_friend = |bits| UserReady { friend_presences: &friends, ..ready(&world, bits, || world.snapshot()) };
+    let shown = json!({"status": "idle", "activities": [], "client_status": {"mobile": "idle"}});
+    let merged = json!([with(shown.clone(), json!({"user_id": "77"}))]);
+    let plain = json_of(&with_friend(0));
+    assert_eq!(plain["presences"], json!([with(shown, json!({"user": {"id": "77"}}))]));
+    let deduplicated = json_of(&with_friend(DEDUPE));
+    assert_eq!((&deduplicated["merged_presences"]["friends"], deduplicated.get("presences")), (&merged, None));
+    let prioritized = with_friend(PRIORITIZED);
+    assert_eq!(json_of(&prioritized).get("merged_presences"), None);
+    assert_eq!(json_of(&prioritized.supplemental().unwrap())["merged_presences"]["friends"], merged);
+}
+
+#[test]
+fn sessions_of_an_account_are_merged() {
+    let game = |name: &str| json!({"name": name}).as_object().cloned().unwrap();
+    let session = |status, platform, names: &[&str]| {
+        let mut client_status = ClientStatus::default();
+        client_status.raise(platform, status);
+        Presence { status, activities: names.iter().map(|name| game(name)).collect(), client_status }
+    };
+    let mut all = session(Status::Idle, Platform::Web, &["chess"]);
+    all.merge(session(Status::Dnd, Platform::Desktop, &["go"; 20]));
+    all.merge(session(Status::Online, Platform::Web, &[]));
+    assert_eq!((all.status, all.activities.len()), (Status::Dnd, 16));
+    assert_eq!((&all.activities[0]["name"], &all.activities[1]["name"]), (&json!("chess"), &json!("go")));
+    assert_eq!(json_of(&all.client_status), json!({"desktop": "dnd", "web": "online"}));
 }
 
 #[test]

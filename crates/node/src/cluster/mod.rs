@@ -51,8 +51,8 @@ use guildhall_cluster::{
     TraceContext, home_of,
 };
 use guildhall_guild::Refusal;
-use guildhall_guild_protocol::{PartitionId, ToRelay};
-use guildhall_model::GuildId;
+use guildhall_guild_protocol::{PartitionId, Payload, ToRelay};
+use guildhall_model::{GuildId, Status, UserId};
 use guildhall_stdx::{Instant, LogGate, Timestamp};
 use guildhall_store::StoreError;
 use link::Link;
@@ -185,6 +185,15 @@ struct Parts {
     local: Arc<dyn RelaySink>,
 }
 
+/// News of other nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PeerNews {
+    /// A node has sent friends of an account its presence.
+    Presence(UserId, Status),
+    /// A node has joined or left.
+    Members,
+}
+
 /// A node that has joined a cluster. Its tasks end with `leave`, or with the runtime.
 pub struct Membership {
     number: NodeNumber,
@@ -209,6 +218,8 @@ pub struct Membership {
     receipts: receipts::Receipts,
     /// Called when the lease has ended.
     on_lease_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called with news of other nodes.
+    on_peers: OnceLock<Box<dyn Fn(PeerNews) + Send + Sync>>,
     /// Called when the node has its number again, before it takes part.
     on_rejoin: OnceLock<Box<dyn Fn() -> CatchUp + Send + Sync>>,
     seal: Arc<Seal>,
@@ -282,6 +293,7 @@ impl Membership {
             handlers: ask::Handlers::default(),
             receipts: receipts::Receipts::new(),
             on_lease_end: OnceLock::new(),
+            on_peers: OnceLock::new(),
             on_rejoin: OnceLock::new(),
             seal: Arc::new(Seal::new(options.key)),
             questions_count: AtomicU64::new(0),
@@ -381,6 +393,15 @@ impl Membership {
         self.runtime.spawn(balance::decide(self.clone()));
         self.runtime.spawn(run_timer(self.clone()));
         self.with(|machine, now| machine.set_serving(now, true));
+    }
+
+    /// Sets what is called with news of other nodes, under the machine's lock (D1). Once.
+    pub(crate) fn on_peers(&self, call: impl Fn(PeerNews) + Send + Sync + 'static) {
+        assert!(self.on_peers.set(Box::new(call)).is_ok(), "a membership belongs to one node");
+    }
+
+    fn note_peers(&self, news: PeerNews) {
+        self.on_peers.get().iter().for_each(|call| call(news));
     }
 
     /// Sets what is called when the lease has ended. Once.
@@ -576,6 +597,7 @@ impl Membership {
                 }
             }
             Output::Begin { to, membership, stream } => {
+                self.note_peers(PeerNews::Members);
                 self.begin_link(machine.record().incarnation, (to, membership), stream);
             }
             Output::Open { to, stream } => {
@@ -588,6 +610,7 @@ impl Membership {
                     link.close();
                 }
                 self.member_left.notify_one();
+                self.note_peers(PeerNews::Members);
             }
             Output::Owner { guild_id, op } => {
                 let membership = self.clone();
@@ -627,6 +650,9 @@ impl Membership {
                 }
             }
             Output::Users(published, trace) => {
+                if let Payload::Presence { user_id, presence } = &published.event.payload {
+                    self.note_peers(PeerNews::Presence(*user_id, presence.status));
+                }
                 self.publish_from_peer(&published, self.resume_trace(trace).as_ref(), &*parts.local);
             }
             Output::Joined { user_id, guild_id } => parts.local.announce_joined(user_id, guild_id),

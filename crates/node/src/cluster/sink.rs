@@ -5,7 +5,7 @@ use crate::{RelaySink, relay_sink::Unhandled, request_trace::context_of};
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{DirectoryChange, PeerMessage};
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay, Whose};
-use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_model::{CloseCode, GuildId, Presence, User, UserId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -60,6 +60,10 @@ impl RelaySink for ClusterSink {
 
     fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
         self.local.close_sessions(whose, code)
+    }
+
+    fn presences(&self, user_ids: &Arc<[UserId]>) -> Vec<oneshot::Receiver<Vec<(UserId, Presence)>>> {
+        self.local.presences(user_ids)
     }
 
     fn may_publish_to_users(&self) -> bool {

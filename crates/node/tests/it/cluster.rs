@@ -1,6 +1,7 @@
 //! Several nodes in one process, on the bus and the lease store of the process.
 
 mod balance;
+mod friends;
 mod handoff;
 
 use crate::support::{

@@ -8,6 +8,7 @@ mod directs;
 mod durable;
 mod export;
 mod failure;
+mod friend_presences;
 mod ids;
 mod issuers;
 mod jobs;

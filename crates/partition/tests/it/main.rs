@@ -13,6 +13,7 @@ mod directs;
 mod expiry;
 mod fixture;
 mod floods;
+mod friends;
 mod guild_create;
 mod handover;
 mod heartbeats;

@@ -32,7 +32,7 @@ pub enum ReplayVisibility {
     AudienceRule {
         /// Guild of the event; 0 for an event that was addressed to accounts.
         guild_id: GuildId,
-        /// Members that the event is for.
+        /// Members that the event is for. `User` without a guild: the friend whose presence it has.
         rule: AudienceRule,
         /// A user that it is for whatever `rule` says.
         always: Option<UserId>,
@@ -152,6 +152,9 @@ impl ReplayVisibility {
             return Self::Direct { channel_id, has_left: event.group_left().is_some() };
         }
         let always = event.audience.always;
+        if let Some(friend) = event.friend() {
+            return Self::AudienceRule { guild_id, rule: AudienceRule::User(friend), always };
+        }
         let rule = match &event.payload {
             Payload::Channel(channel) if hidden != HiddenChannels::Listed && event.name != EventName::ChannelDelete => {
                 AudienceRule::Channel(channel.id)
@@ -228,6 +231,18 @@ impl Replayed<'_> {
             Self::Event(event) => event.guild_id,
             Self::Rule(rule) => rule.guild_id(),
             Self::Guild { guild_id, .. } => Some(guild_id),
+        }
+    }
+
+    /// The friend whose presence the dispatch has.
+    #[must_use]
+    pub fn friend(self) -> Option<UserId> {
+        match self {
+            Self::Event(event) => event.friend(),
+            Self::Rule(ReplayVisibility::AudienceRule { guild_id, rule: AudienceRule::User(friend), .. }) => {
+                (*guild_id == TO_ACCOUNTS).then_some(*friend)
+            }
+            Self::Rule(_) | Self::Guild { .. } => None,
         }
     }
 

@@ -286,7 +286,12 @@ impl World {
                     return fault("a session is fetched without other nodes");
                 }
                 Output::FetchMessages { .. } => return fault("messages are fetched without a request"),
-                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
+                Output::SessionNews(_)
+                | Output::PresenceChanged(_)
+                | Output::ShowFriends { .. }
+                | Output::IdentifyRefused(_)
+                | Output::ResumeRefused(_)
+                | Output::Canary(_) => {}
             }
         }
         for Transfer { key, to, socket, conn } in self.sides[side].link.take_transfers() {

@@ -592,9 +592,9 @@ export interface MergedPresence {
   client_status: ClientStatus;
 }
 
-/** Presences per guild, in the order of `guilds`. The list of friends is empty. */
+/** Presences of friends, and per guild, in the order of `guilds`. */
 export interface MergedPresences {
-  friends: never[];
+  friends: MergedPresence[];
   guilds: MergedPresence[][];
 }
 
@@ -785,7 +785,7 @@ export interface PostFields {
   default_forum_layout: number;
 }
 
-/** A presence. Only PRESENCE_UPDATE has `guild_id`. */
+/** A presence. Only PRESENCE_UPDATE of a member has `guild_id`. */
 export interface Presence {
   user: UserRef;
   guild_id?: Snowflake;
@@ -894,7 +894,7 @@ export interface ReadyRest extends ReadyConstants {
   users?: User[];
   private_channels: DirectChannel[];
   relationships: Relationship[];
-  presences?: never[];
+  presences?: Presence[];
   session_id: string;
   resume_gateway_url: string;
   shard?: [number, number];

@@ -77,6 +77,36 @@ fn a_request_by_name_becomes_a_friendship_of_both() {
 }
 
 #[test]
+fn friends_see_each_other_without_a_common_guild() {
+    let node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let (mut anas, mut eves) = (node.connect(&ana, 0), node.connect(&eve, 0));
+    assert_eq!(anas.ready["presences"], json!([]));
+    done(&ana, "PUT", &path(&bob), json!({}));
+    done(&bob, "PUT", &path(&ana), json!({}));
+    done(&eve, "PUT", &path(&bob), json!({}));
+    let mut bobs = node.connect(&bob, 0);
+    let online = |person: &Person| json!({"user": {"id": person.id}, "status": "online", "activities": [], "client_status": {"web": "online"}});
+    assert_eq!(bobs.ready["presences"], json!([online(&ana)]));
+    assert_eq!(anas.event("PRESENCE_UPDATE"), online(&bob));
+    bobs.send(3, &json!({"status": "idle", "since": null, "afk": false, "activities": [{"name": "chess", "type": 0}]}));
+    let idle = anas.event("PRESENCE_UPDATE");
+    assert_eq!((&idle["status"], &idle["activities"][0]["name"]), (&json!("idle"), &json!("chess")));
+    let capable = Client::connect(node.addr, &ana, json!({"capabilities": 1 << 4})).ready;
+    assert_eq!(capable["merged_presences"]["friends"][0]["user_id"], json!(bob.id));
+
+    // A friend no longer sees what follows.
+    done(&bob, "PUT", &path(&ana), json!({"type": 2}));
+    event(&mut anas, "RELATIONSHIP_REMOVE", &bob);
+    done(&bob, "PUT", &path(&eve), json!({}));
+    eves.event("PRESENCE_UPDATE");
+    bobs.send(3, &json!({"status": "dnd", "since": null, "afk": false, "activities": []}));
+    assert_eq!(eves.event("PRESENCE_UPDATE")["status"], "dnd");
+    assert!(!anas.names().iter().any(|name| name == "PRESENCE_UPDATE"), "of an account that has blocked her");
+    assert_eq!(node.connect(&ana, 0).ready["presences"], json!([]));
+}
+
+#[test]
 fn a_block_closes_direct_messages_in_both_directions() {
     let node = TestNode::new();
     let (ana, bob, cat) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "cat"));

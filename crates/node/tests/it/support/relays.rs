@@ -3,7 +3,7 @@
 use super::{bounded, bounded_or};
 use guildhall_accounting::TraceHandle;
 use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay, Whose};
-use guildhall_model::{CloseCode, EventName, GuildId, MessageId, UserId};
+use guildhall_model::{CloseCode, EventName, GuildId, MessageId, Presence, Status, UserId};
 use guildhall_node::RelaySink;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +24,10 @@ struct State {
     users_full: bool,
     users_refused_count: usize,
     closed: Vec<(Whose, CloseCode)>,
+    /// Of accounts with a session.
+    presences: BTreeMap<UserId, Presence>,
+    /// Presences that accounts were sent: the account, its status, and the recipients.
+    shown: Vec<(UserId, Status, Vec<UserId>)>,
 }
 
 /// Every partition's mailbox.
@@ -46,7 +50,11 @@ impl RelaySink for Relays {
 
     fn publish_to_users(&self, published: &Arc<Published>, _: Option<&TraceHandle>) -> usize {
         let event = &published.event;
-        self.0.send_modify(|state| state.user_events.push((event.name, event.audience.rule.users().to_vec())));
+        let to = event.audience.rule.users().to_vec();
+        self.0.send_modify(|state| match &event.payload {
+            Payload::Presence { user_id, presence } => state.shown.push((*user_id, presence.status, to)),
+            _ => state.user_events.push((event.name, to)),
+        });
         // Each reaches a session of each account.
         for _ in 0..PARTITIONS {
             if let Some(receipt) = event.payload.receipt() {
@@ -72,6 +80,14 @@ impl RelaySink for Relays {
         vec![receiver]
     }
 
+    fn presences(&self, user_ids: &Arc<[UserId]>) -> Vec<oneshot::Receiver<Vec<(UserId, Presence)>>> {
+        let state = self.0.borrow();
+        let found = user_ids.iter().filter_map(|id| Some((*id, state.presences.get(id)?.clone())));
+        let (sender, receiver) = oneshot::channel();
+        let _ = sender.send(found.collect());
+        vec![receiver]
+    }
+
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         self.0.send_modify(|state| state.joined.push((user_id, guild_id)));
     }
@@ -81,6 +97,22 @@ impl Relays {
     /// Sessions that the node closed, in order.
     pub fn closed(&self) -> Vec<(Whose, CloseCode)> {
         self.0.borrow().closed.clone()
+    }
+
+    /// The account's sessions show this from now on.
+    pub fn set_presence(&self, user_id: UserId, status: Status) {
+        self.0.send_modify(|state| match status {
+            Status::Offline => drop(state.presences.remove(&user_id)),
+            status => drop(state.presences.insert(user_id, Presence { status, ..Presence::default() })),
+        });
+    }
+
+    /// Waits until accounts were sent `count` presences since the last call, and returns them.
+    pub async fn take_shown(&self, count: usize) -> Vec<(UserId, Status, Vec<UserId>)> {
+        self.wait(move |state| state.shown.len() >= count).await;
+        let mut shown = Vec::new();
+        self.0.send_modify(|state| shown = std::mem::take(&mut state.shown));
+        shown
     }
 
     pub fn set_full(&self, partition: u16, full: bool) {
