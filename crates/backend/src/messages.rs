@@ -35,7 +35,7 @@ const PAGE_MAX: u32 = 100;
 const PAGE_DEFAULT: u32 = 50;
 
 /// The channel in the path, and what holds it.
-async fn find(v1: &V1, path: &Path) -> Result<(GuildId, ChannelId), V1Error> {
+pub(super) async fn find(v1: &V1, path: &Path) -> Result<(GuildId, ChannelId), V1Error> {
     let channel_id = path.id("channel_id")?;
     let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
     Ok((guild_id.ok_or_else(|| V1Error::not_found("channel"))?, channel_id))

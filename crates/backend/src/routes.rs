@@ -119,6 +119,7 @@ fn rows() -> Vec<Row> {
         messages::update,
         messages::delete,
         search::search,
+        search::search_channel,
         import_messages::import,
         users::read,
         users::put,

@@ -1,4 +1,4 @@
-//! Search for messages of a guild, in all of its channels and threads.
+//! Search for messages of a guild, in all of its channels and threads, or of one channel.
 //!
 //! Limits      pages of 100 within the first 10,000 results.
 //! Not here    the index: `guildhall-store`, ADR 53.     Spec  docs/backend-api.md "Messages".
@@ -10,11 +10,11 @@ use super::{
     error::V1Error,
     external,
     extract::{Check, FieldErrors, Path, Query},
-    messages::body_of,
+    messages::{body_of, find},
     types::{AnyId, Snowflake},
 };
 use axum::{Json, extract::State};
-use guildhall_guild::request;
+use guildhall_guild::{ChannelReply, request};
 use guildhall_model::{ChannelId, GuildId};
 use guildhall_node::Searched;
 use guildhall_store::{
@@ -144,21 +144,50 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<FoundBody>, V1Error> {
     let guild_id: GuildId = path.id("guild_id")?;
-    let mut channels = v1.request(guild_id, request::ReadableChannels(true)).await?;
+    let channels = v1.request(guild_id, request::ReadableChannels(true)).await?;
+    run(&v1, (Some(guild_id), channels), query).await
+}
+
+/// Searches messages of a channel
+///
+/// The channel may be a thread, a direct message, or a group. As the search of a guild otherwise.
+#[utoipa::path(get, path = "/v1/channels/{channel_id}/messages/search", tag = "messages",
+    params(("channel_id" = AnyId, Path), SearchQuery),
+    responses((status = 200, body = FoundBody), (status = 404, body = V1Error),
+              (status = 503, description = "Messages from before an upgrade are not indexed yet, or the search takes too long",
+               body = V1Error)))]
+pub(super) async fn search_channel(
+    _: Caller<Messages>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Query(query): Query<SearchQuery>,
+) -> Result<Json<FoundBody>, V1Error> {
+    let (guild_id, channel_id) = find(&v1, &path).await?;
+    let channel = v1.request(guild_id, request::ReadChannel(channel_id)).await?;
+    // Its messages name no guild.
+    let guild_id = Some(guild_id).filter(|_| !matches!(channel, ChannelReply::Direct(_)));
+    run(&v1, (guild_id, vec![channel_id]), query).await
+}
+
+async fn run(
+    v1: &Arc<V1>,
+    (guild_id, mut channels): (Option<GuildId>, Vec<ChannelId>),
+    query: SearchQuery,
+) -> Result<Json<FoundBody>, V1Error> {
     if let Some(named) = &query.channel_id {
-        let channel_id: ChannelId = external::id_in(&v1, ExternalKind::Channel, "channel_id", named).await?;
+        let channel_id: ChannelId = external::id_in(v1, ExternalKind::Channel, "channel_id", named).await?;
         channels.retain(|channel| *channel == channel_id);
     }
     let mut users = [Vec::new(), Vec::new()];
     for (ids, (field, named)) in users.iter_mut().zip([("author_id", &query.author_id), ("mentions", &query.mentions)])
     {
         if let Some(named) = named {
-            ids.push(external::id_in(&v1, ExternalKind::User, field, named).await?);
+            ids.push(external::id_in(v1, ExternalKind::User, field, named).await?);
         }
     }
     let [authors, mentions] = users;
     let search = MessageSearch {
-        guild_id: Some(guild_id),
+        guild_id,
         channels,
         content: query.content.unwrap_or_default(),
         authors,
@@ -183,7 +212,7 @@ pub(super) async fn search(
     let mut messages = Vec::with_capacity(page.messages.len());
     for (channel_id, message_id) in page.messages {
         let record = v1.in_time(v1.node.store().message(channel_id, message_id)).await??;
-        messages.extend(record.map(|record| body_of(&v1, record)));
+        messages.extend(record.map(|record| body_of(v1, record)));
     }
     Ok(Json(FoundBody { total: page.total, is_behind, messages }))
 }

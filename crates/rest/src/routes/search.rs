@@ -1,11 +1,12 @@
-//! Search for messages of a guild.
+//! Search for messages of a guild, or of a direct message.
 //!
 //! Invariants  S1 the answer depends on no message of a channel whose history the caller may not read: neither its page
-//!             nor its number of results. (test `s1_*` in `tests/it/search.rs`)
+//!             nor its number of results; a direct message is for its recipients. (tests `s1_*` in
+//!             `tests/it/search.rs`)
 //! Limits      pages of 25, offsets up to 9,975, 1,024 characters, `SEARCH_WORDS_MAX` words; how many searches run at
 //!             the same time is in `ApiLimits`.     Spec  docs/protocol/reference.md §10.4, ADR 53.
 
-use super::{Call, messages::answered_by, render};
+use super::{Call, messages::answered_by, read_states::need_user, render};
 use crate::{
     auth::Caller,
     body::Query,
@@ -171,11 +172,31 @@ pub(super) async fn in_guild(Call { api, caller, params }: Call, query: Query) -
     }
     search.guild_id = Some(guild_id);
     search.channels = readable;
+    run(&api, &caller, &search).await
+}
+
+/// In a direct message or group. Messages of guilds have a search of their own, as upstream.
+pub(super) async fn in_direct(Call { api, caller, params }: Call, query: Query) -> Result<Response, ApiError> {
+    let channel_id: ChannelId = params.id("channel_id")?;
+    need_user(&caller)?;
+    let ChannelReply::Direct(_) = api.request_in_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?
+    else {
+        let message = "Cannot execute action on this channel type: only direct messages are searched by their channel. \
+                       Use GET /guilds/{guild_id}/messages/search?channel_id=… for a channel of a guild.";
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50024, message));
+    };
+    let Parameters { mut search, channels, include_nsfw: _ } = query.read_lists(LISTS, parameters)?;
+    let is_named = channels.is_none_or(|channels| channels.contains(&channel_id));
+    search.channels = is_named.then_some(channel_id).into_iter().collect();
+    run(&api, &caller, &search).await
+}
+
+async fn run(api: &Api, caller: &Caller, search: &MessageSearch) -> Result<Response, ApiError> {
     let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
-    let searched = api.node.search_messages(&search).await;
+    let searched = api.node.search_messages(search).await;
     drop(permit);
     match searched.map_err(search_fault)? {
-        Searched::Found { page, is_behind } => found(&api, &caller, &page, is_behind).await,
+        Searched::Found { page, is_behind } => found(api, caller, &page, is_behind).await,
         Searched::NotReady { indexed } => {
             let body = json!({
                 "message": "Index not yet available. Try again later",

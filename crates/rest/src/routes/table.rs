@@ -119,6 +119,7 @@ pub(crate) static ROUTES: &[Route] = rows! {
     PUT    "/channels/{channel_id}/messages/pins/{message_id}"                           pins::add                        StructureWrite;
     DELETE "/channels/{channel_id}/messages/pins/{message_id}"                           pins::remove                     StructureWrite;
     POST   "/channels/{channel_id}/pins/ack"                                             read_states::acknowledge_pins    Ack;
+    GET    "/channels/{channel_id}/messages/search"                                      search::in_direct                MessageSearch;
     DELETE "/channels/{channel_id}/messages/ack"                                         read_states::forget              Ack;
     POST   "/channels/{channel_id}/messages/{message_id}/ack"                            read_states::acknowledge         Ack            Channel;
     GET    "/channels/{channel_id}/messages"                                             messages::list                   History;

@@ -1,4 +1,4 @@
-//! Search for messages of a guild.
+//! Search for messages of a guild, and of a direct message.
 
 use crate::support::{Account, World, invalid_form};
 use guildhall_model::{ChannelId, Permissions};
@@ -128,6 +128,34 @@ async fn s1_hidden_messages_change_nothing() {
     }
     assert_eq!(answers[0], answers[1]);
     assert_eq!(answers[0][0].1, 6);
+}
+
+#[tokio::test]
+async fn s1_recipients_search_their_direct_message() {
+    let world = World::new().await;
+    let with_bob = json!({"recipient_id": world.bob.id.to_string()});
+    let direct = world.post(&world.ana, "/users/@me/channels", with_bob).await.json();
+    let direct: ChannelId = direct["id"].as_str().unwrap().parse().unwrap();
+    world.say(&world.ana, direct, "secret between us").await;
+    world.say(&world.ana, world.general, "no secret").await;
+    let path = format!("/channels/{direct}/messages/search?content=secret");
+    for caller in [&world.ana, &world.bob] {
+        let answer = world.get(caller, &path).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let body = answer.json();
+        assert_eq!((&body["total_results"], body["messages"][0][0].get("guild_id")), (&json!(1), None));
+        assert_eq!(body["messages"][0][0]["content"], "secret between us");
+        let other = world.get(caller, &format!("{path}&channel_id={}", world.general)).await.json();
+        assert_eq!((&other["total_results"], &other["messages"]), (&json!(0), &json!([])));
+    }
+    let contents = found(&world, &world.bob, "content=secret").await;
+    assert_eq!(contents, (vec!["no secret".to_owned()], 1), "the guild's search has none of it");
+    world.get(&world.eve, &path).await.has(403, 50001);
+    world.get(&world.trusted, &path).await.has(403, 20001);
+    let of_guild = world.get(&world.ana, &format!("/channels/{}/messages/search", world.general)).await;
+    of_guild.has(400, 50024);
+    assert!(of_guild.json()["message"].as_str().unwrap().contains("/guilds/{guild_id}/messages/search"));
+    world.get(&world.ana, &format!("{path}&limit=26")).await.has(400, 50035);
 }
 
 #[tokio::test]

@@ -2474,6 +2474,13 @@ export interface Operations {
     body: MessageIds;
     answer: undefined;
   };
+  /** Searches messages of a channel */
+  "GET /v1/channels/{channel_id}/messages/search": {
+    path: { channel_id: AnyId };
+    query: { content?: string; author_id?: AnyId; channel_id?: AnyId; mentions?: AnyId; mention_everyone?: boolean; pinned?: boolean; has?: "image" | "sound" | "video" | "file" | "sticker" | "embed" | "link"; before?: Snowflake; after?: Snowflake; order?: "newest" | "oldest"; offset?: number; limit?: number };
+    body: undefined;
+    answer: FoundMessages;
+  };
   /** Reads a message */
   "GET /v1/channels/{channel_id}/messages/{message_id}": {
     path: { channel_id: AnyId; message_id: Snowflake };
