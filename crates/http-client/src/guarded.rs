@@ -7,12 +7,13 @@
 //! Not here    whose URLs, and how requests are signed: webhooks of the feed (`guildhall-backend`), interactions
 //!             (`guildhall-rest`).
 
-use crate::{TlsConnector, connect_to, handshake, trust};
+use crate::{Connection, TlsConnector, connect_to, handshake, trust};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     Method, Request, Response, Uri,
-    body::Bytes,
+    body::{Bytes, Incoming},
     header::{self, HeaderName, HeaderValue},
+    http::response,
 };
 use std::{
     error::Error,
@@ -41,6 +42,43 @@ pub enum GuardedError {
     /// The answer is incomplete, or too large.
     #[error("its answer broke off, or has more than {0} bytes")]
     Answer(usize),
+    /// The answer is incomplete.
+    #[error("its answer broke off")]
+    BrokeOff,
+}
+
+/// An answer whose body has yet to be read.
+pub struct GuardedAnswer {
+    /// Status and headers.
+    pub head: response::Parts,
+    body: Incoming,
+    /// The body needs it.
+    _connection: Connection<Full<Bytes>>,
+}
+
+impl GuardedAnswer {
+    /// The next bytes of the body; none after the last.
+    ///
+    /// # Errors
+    /// `BrokeOff`.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, GuardedError> {
+        while let Some(frame) = self.body.frame().await {
+            // Trailers mean nothing here.
+            if let Ok(bytes) = frame.map_err(|_| GuardedError::BrokeOff)?.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole body, with at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// `Answer`.
+    pub async fn whole(self, bytes_max: usize) -> Result<Bytes, GuardedError> {
+        let body = Limited::new(self.body, bytes_max).collect().await;
+        Ok(body.map_err(|_| GuardedError::Answer(bytes_max))?.to_bytes())
+    }
 }
 
 /// Sends such requests.
@@ -106,6 +144,22 @@ impl Guarded {
         body: Bytes,
         answer_bytes_max: usize,
     ) -> Result<Response<Bytes>, GuardedError> {
+        let answer = self.send(url, headers, body).await?;
+        let head = answer.head.clone();
+        let body = if answer_bytes_max == 0 { Bytes::new() } else { answer.whole(answer_bytes_max).await? };
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// As `post`; the caller reads the body, and bounds its bytes.
+    ///
+    /// # Errors
+    /// See [`GuardedError`].
+    pub async fn send(
+        &self,
+        url: &str,
+        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+        body: Bytes,
+    ) -> Result<GuardedAnswer, GuardedError> {
         let url = self.parse(url).map_err(GuardedError::Url)?;
         let address = self.resolve(&url).await?;
         let tls = match url.scheme_str() {
@@ -123,12 +177,7 @@ impl Guarded {
         request.headers_mut().extend(headers);
         let response = connection.sender.send_request(request).await.map_err(|error| unreachable(&error))?;
         let (head, body) = response.into_parts();
-        if answer_bytes_max == 0 {
-            return Ok(Response::from_parts(head, Bytes::new()));
-        }
-        let body = Limited::new(body, answer_bytes_max).collect().await;
-        let body = body.map_err(|_| GuardedError::Answer(answer_bytes_max))?;
-        Ok(Response::from_parts(head, body.to_bytes()))
+        Ok(GuardedAnswer { head, body, _connection: connection })
     }
 }
 

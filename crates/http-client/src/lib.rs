@@ -18,7 +18,7 @@ mod trust;
 
 pub use client::{Client, RequestError};
 pub use connect::{ConnectError, Connection, Stream, connect, connect_to, handshake, request};
-pub use guarded::{Guarded, GuardedError};
+pub use guarded::{Guarded, GuardedAnswer, GuardedError};
 pub use hyper_util::client::legacy::Client as PoolClient;
 pub use pool::{Connect, PoolLimits, Pooled, pool};
 pub use tokio_rustls::TlsConnector;

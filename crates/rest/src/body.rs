@@ -20,6 +20,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use futures_util::StreamExt;
+use guildhall_http_client::GuardedAnswer;
 use guildhall_http_kit::{
     BODY_BYTES, BodyFault, LazyBody, Multipart, MultipartError, Reservation, boundary_in, drain, parse_tree,
 };
@@ -220,6 +221,43 @@ pub(crate) struct MessageBodyInput {
 }
 
 impl MessageBodyInput {
+    /// Form data of a response to a request of this node, with files for a channel. The caller bounds the time.
+    pub async fn of_form_response(
+        api: &Api,
+        permit: ReadPermit,
+        (channel_id, text_bytes_max): (ChannelId, usize),
+        boundary: &str,
+        mut answer: GuardedAnswer,
+    ) -> Result<Self, ApiError> {
+        let bytes_max = api.limits.multipart_bytes_max;
+        let mut form = FormData {
+            api,
+            parser: Multipart::new(boundary, text_bytes_max),
+            uploads: Uploads::default(),
+            sender: permit.sender(),
+            channel: Some(channel_id),
+            may_attach: Some(async { Ok(()) }),
+        };
+        let mut total: usize = 0;
+        loop {
+            let piece = answer.next().await.map_err(|_| BodyFault::BrokeOff)?;
+            total = total.saturating_add(piece.as_ref().map_or(0, |piece| piece.len()));
+            if total > bytes_max {
+                return Err(BodyFault::TooLarge(bytes_max).into());
+            }
+            let is_end = piece.is_none();
+            form.take(piece).await?;
+            if is_end {
+                break;
+            }
+        }
+        let parts = form.parser.finish();
+        // As of `of_response`.
+        let reservation = api.body_quotas.trees.reservation([None; 2]);
+        let (value, tree) = form_value(parts.fields, reservation, api, permit, 0, BodyLimits::MESSAGE)?;
+        Ok(Self { value, uploads: form.uploads, _reservation: tree })
+    }
+
     /// The JSON of a response to a request of this node. It has no files.
     pub fn of_response(api: &Api, permit: ReadPermit, mut bytes: Vec<u8>) -> Result<Self, ApiError> {
         // No peer sent it, so such responses have a share together.

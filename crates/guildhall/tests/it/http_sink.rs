@@ -16,7 +16,8 @@ use std::{
     thread,
 };
 
-/// Status and body of an answer; none: no answer, and the connection stays open.
+/// Status and body of an answer, which is form data if it begins with the boundary `XX`; none: no answer, and the
+/// connection stays open.
 pub type Reply = Option<(u16, String)>;
 
 /// A request that the sink has received.
@@ -122,7 +123,11 @@ fn serve(stream: &TcpStream, sender: &Sender<Received>, reply: &(dyn Fn(&Receive
             let _ = reader.read_line(&mut String::new());
             return;
         };
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let kind = match body.starts_with("--XX") {
+            true => "Content-Type: multipart/form-data; boundary=XX\r\n",
+            false => "",
+        };
+        let head = format!("HTTP/1.1 {status} X\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len());
         if writer.write_all(head.as_bytes()).is_err() {
             return;
         }

@@ -23,6 +23,8 @@ fn decide(received: &Received) -> Reply {
         (Some(2), "wrong") => Some((200, json!({"type": 7, "data": {"content": "x"}}).to_string())),
         (Some(2), "odd") => Some((200, "no JSON".to_owned())),
         (Some(2), "large") => text(&"x".repeat(200 << 10)),
+        (Some(2), "file") => Some((200, form_data("files[0]"))),
+        (Some(2), "torn") => Some((200, "--XX\r\nContent-Disposition: form-data; name=\"files[0]\"".to_owned())),
         (Some(2), "moved") => Some((302, String::new())),
         (Some(2), "press") => {
             let button = json!({"type": 2, "style": 1, "label": "p", "custom_id": "p"});
@@ -36,7 +38,17 @@ fn decide(received: &Received) -> Reply {
     }
 }
 
-const NAMES: [&str; 10] = ["ping", "later", "silent", "broken", "wrong", "odd", "large", "moved", "press", "find"];
+const NAMES: [&str; 12] =
+    ["ping", "later", "silent", "broken", "wrong", "odd", "large", "moved", "press", "find", "file", "torn"];
+
+/// A callback with a file.
+fn form_data(field: &str) -> String {
+    let callback = json!({"type": 4, "data": {"content": "see", "attachments": [{"id": 0, "description": "notes"}]}});
+    let part =
+        |headers: &str, body: &str| format!("--XX\r\nContent-Disposition: form-data; {headers}\r\n\r\n{body}\r\n");
+    let file = part(&format!("name=\"{field}\"; filename=\"a.txt\"\r\nContent-Type: text/plain"), "of the bot");
+    format!("{}{file}--XX--\r\n", part("name=\"payload_json\"", &callback.to_string()))
+}
 
 struct Stage {
     node: TestNode,
@@ -157,11 +169,24 @@ fn e3_a_response_is_the_answer() {
 }
 
 #[test]
+fn e3_a_response_may_have_files() {
+    let mut stage = Stage::new();
+    let sink = stage.sink();
+    stage.use_url(&sink);
+    stage.invoke(2, "file", json!({}));
+    assert_eq!(stage.of_ana.event("INTERACTION_SUCCESS")["nonce"], "file");
+    let message = stage.ana.get(&format!("/channels/{}/messages", stage.channel))[0].clone();
+    let attachment = &message["attachments"][0];
+    assert_eq!((&message["content"], &attachment["filename"]), (&json!("see"), &json!("a.txt")));
+    assert_eq!((&attachment["size"], &attachment["description"]), (&json!(10), &json!("notes")));
+}
+
+#[test]
 fn what_is_no_answer_is_a_failure_at_once() {
     let mut stage = Stage::new();
     let sink = stage.sink();
     stage.use_url(&sink);
-    for name in ["broken", "wrong", "odd", "large", "moved", "silent"] {
+    for name in ["broken", "wrong", "odd", "large", "moved", "torn", "silent"] {
         stage.invoke(2, name, json!({}));
         assert_eq!(stage.of_ana.event("INTERACTION_FAILURE")["nonce"], name);
         // It is too late for another answer.

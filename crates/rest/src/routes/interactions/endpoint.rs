@@ -5,7 +5,8 @@
 //!             application with a URL gets no INTERACTION_CREATE. E3 the response is a callback as any other: of
 //!             several first answers one counts (N1). (tests `guildhall/tests/it/interactions_endpoint.rs`)
 //! Limits      `REQUESTS_MAX` requests at once, `REQUESTS_OF_ONE_MAX` to one application; past either the user gets
-//!             503. `ANSWER_MS` and `ANSWER_BYTES_MAX` of a response; past either the interaction has failed.
+//!             503. `ANSWER_MS` and `ANSWER_BYTES_MAX` of a response, its files aside, which have the limits of
+//!             uploads; past either the interaction has failed.
 //! Not here    addresses that a URL may lead to: `guildhall_http_client::Guarded`. Keys: `Node::application_key`.
 //!             Spec  docs/protocol/choices.md "Interactions by HTTP".
 
@@ -23,8 +24,8 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
-use guildhall_http_client::{Guarded, GuardedError};
-use guildhall_http_kit::{Party, Quota, Reservation};
+use guildhall_http_client::{Guarded, GuardedAnswer, GuardedError};
+use guildhall_http_kit::{Party, Quota, Reservation, boundary_in};
 use guildhall_model::{User, UserId, from_gateway::UserBody};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,6 +66,10 @@ enum Fault {
     Guarded(GuardedError),
     #[error("it answered {0}")]
     Status(u16),
+    #[error("it answered with form data without a boundary")]
+    NoForm,
+    #[error("its body was refused: {0}")]
+    Body(ApiError),
     #[error("it answered a PING with something other than {{\"type\": 1}}")]
     NoPong,
     #[error("it answered {0} to a request with a wrong signature, which it has to refuse with 401")]
@@ -104,6 +109,16 @@ impl Endpoint {
 
     /// Sends a signed request; status and body of the response.
     async fn post(&self, api: &Api, application: UserId, body: Bytes, sign: Sign) -> Result<(u16, Bytes), Fault> {
+        within_time(async {
+            let answer = self.send(api, application, body, sign).await?;
+            let status = answer.head.status.as_u16();
+            Ok((status, answer.whole(ANSWER_BYTES_MAX).await?))
+        })
+        .await
+    }
+
+    /// Sends a signed request; the caller bounds the time.
+    async fn send(&self, api: &Api, application: UserId, body: Bytes, sign: Sign) -> Result<GuardedAnswer, Fault> {
         let timestamp = api.now().unix.unix_s().to_string();
         let signed = match sign {
             Sign::Right => timestamp.clone(),
@@ -117,10 +132,24 @@ impl Endpoint {
             (HeaderName::from_static("x-signature-ed25519"), value(signature)),
             (HeaderName::from_static("x-signature-timestamp"), value(timestamp)),
         ];
-        let exchange = api.endpoints.guarded.post(&self.url, headers, body, ANSWER_BYTES_MAX);
-        let exchange = timeout(Duration::from_millis(ANSWER_MS as u64), exchange).await;
-        let response = exchange.map_err(|_| Fault::TooSlow)??;
-        Ok((response.status().as_u16(), response.into_body()))
+        Ok(api.endpoints.guarded.send(&self.url, headers, body).await?)
+    }
+
+    /// Sends an interaction; the callback in its response. None: the application answers by the callback's route.
+    async fn exchange(&self, api: &Api, token: &Token, body: Bytes) -> Result<Option<MessageBodyInput>, Fault> {
+        let answer = self.send(api, token.application, body, Sign::Right).await?;
+        let permit = ReadPermit::interaction(token.application);
+        let input = match (answer.head.status.as_u16(), boundary_in(&answer.head.headers)) {
+            (202 | 204, _) => return Ok(None),
+            (200, None) => MessageBodyInput::of_response(api, permit, answer.whole(ANSWER_BYTES_MAX).await?.into()),
+            (200, Some(Ok(boundary))) => {
+                let place = (token.channel_id, ANSWER_BYTES_MAX);
+                MessageBodyInput::of_form_response(api, permit, place, &boundary, answer).await
+            }
+            (200, Some(Err(_))) => return Err(Fault::NoForm),
+            (status, _) => return Err(Fault::Status(status)),
+        };
+        input.map(Some).map_err(Fault::Body)
     }
 
     /// Whether the server answers a PING, and refuses what the node did not sign (E1).
@@ -173,11 +202,11 @@ impl Way {
         let body = Bytes::from(body.to_string());
         tokio::spawn(async move {
             let Self { endpoint, application, place } = self;
-            let answered = match endpoint.post(&api, application, body, Sign::Right).await {
-                // It answers by the callback's route.
-                Ok((202 | 204, _)) => Ok(()),
-                Ok((200, body)) => take(&api, &token, body.into()).await.map_err(|error| error.to_string()),
-                Ok((status, _)) => Err(Fault::Status(status).to_string()),
+            let answered = match within_time(endpoint.exchange(&api, &token, body)).await {
+                Ok(None) => Ok(()),
+                Ok(Some(input)) => {
+                    callback::take(&api, &token, input).await.map(drop).map_err(|error| error.to_string())
+                }
                 Err(fault) => Err(fault.to_string()),
             };
             if let Err(reason) = answered {
@@ -189,9 +218,8 @@ impl Way {
     }
 }
 
-async fn take(api: &Api, token: &Token, body: Vec<u8>) -> Result<(), ApiError> {
-    let input = MessageBodyInput::of_response(api, ReadPermit::interaction(token.application), body)?;
-    callback::take(api, token, input).await.map(drop)
+async fn within_time<T>(exchange: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(Duration::from_millis(ANSWER_MS as u64), exchange).await.map_err(|_| Fault::TooSlow)?
 }
 
 /// Changes the caller's application: its URL, after a probe.
