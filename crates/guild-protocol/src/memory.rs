@@ -5,7 +5,7 @@
 //! Not here    collections: `guildhall_stdx::heap`.
 
 use crate::{event::Event, members::MemberEntry, payload::Payload, protocol::Published, structure::GuildStructure};
-use guildhall_model::{Channel, Member, Message, MessageSnapshot, Presence, Role, User};
+use guildhall_model::{Channel, Member, Message, MessageSnapshot, OnboardingAnswers, Presence, Role, User};
 use guildhall_stdx::heap::{self, Sample};
 
 /// Texts and fields of an activity, or of an embed or component, besides its value: they are rarely looked at.
@@ -35,7 +35,12 @@ pub fn user_heap(user: &User) -> usize {
 pub fn member_heap(member: &Member) -> usize {
     let roles = if member.roles.spilled() { heap::allocated(member.roles.capacity() * 8) } else { 0 };
     let pictures = member.pictures.as_ref().map_or(0, |_| 2 * ACTIVITY_BYTES);
-    heap::part_of(&member.user, user_heap) + option(member.nick.as_deref()) + roles + pictures
+    let onboarding = member.onboarding.as_ref().map_or(0, |answers| {
+        let OnboardingAnswers { options, prompts_seen, options_seen } = &**answers;
+        let seen = heap::of_buffer(prompts_seen) + heap::of_buffer(options_seen);
+        heap::boxed::<OnboardingAnswers>() + heap::of_buffer(options) + seen
+    });
+    heap::part_of(&member.user, user_heap) + option(member.nick.as_deref()) + roles + pictures + onboarding
 }
 
 /// Heap of a presence.

@@ -233,8 +233,9 @@ impl Guild {
             mute: new.mute,
             flags: new.flags,
             communication_disabled_until: new.communication_disabled_until,
-            // No field of the backend API: it stays.
+            // No fields of the backend API: they stay.
             pictures: before.and_then(|before| before.pictures.clone()),
+            onboarding: before.and_then(|before| before.onboarding.clone()),
         }
     }
 

@@ -28,6 +28,7 @@ use guildhall_model::{
     ChannelId, EmojiId, Follower, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
     StickerId, User, UserId, WebhookId,
 };
+use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
@@ -184,6 +185,12 @@ pub enum Command {
         options: Vec<Id<()>>,
         /// The roles of the other options are taken away.
         replaces: bool,
+        /// Prompts that the client has shown, and when.
+        #[serde(default)]
+        prompts_seen: Box<[(Id<()>, Timestamp)]>,
+        /// Options that it has shown.
+        #[serde(default)]
+        options_seen: Box<[(Id<()>, Timestamp)]>,
     },
     /// The guild by the code of its vanity URL. Any actor may read it.
     ReadVanityInvite(Box<str>),

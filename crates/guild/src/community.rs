@@ -21,8 +21,8 @@ use crate::{
 };
 use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, GuildTemplate, Id, Invite, InviteCode,
-    Member, Onboarding, OnboardingOption, OnboardingPrompt, Permissions, ReactionEmoji, ResourceKey, ResourceKind,
-    RoleId, TemplateSource, User, WelcomeScreen,
+    Member, Onboarding, OnboardingAnswers, OnboardingOption, OnboardingPrompt, Permissions, ReactionEmoji, ResourceKey,
+    ResourceKind, RoleId, TemplateSource, User, WelcomeScreen,
 };
 use guildhall_stdx::{Now, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,6 +39,9 @@ const ONBOARDING_CHANNELS_MIN: usize = 7;
 const ONBOARDING_OPEN_CHANNELS_MIN: usize = 5;
 /// Overwrites of roles in a template: a megabyte.
 const TEMPLATE_OVERWRITES_MAX: usize = 10_000;
+
+/// A prompt or an option, and when a client has shown it.
+type Seen = (Id<()>, Timestamp);
 
 /// Adds a feature, or takes it away.
 pub(crate) fn set_feature(features: &mut Vec<String>, feature: &str, is_set: bool) {
@@ -225,11 +228,13 @@ impl Guild {
         }
     }
 
-    /// The actor gets the roles of these options, and with `replaces` loses those of the other ones.
+    /// The actor gets the roles of these options, and with `replaces` loses those of the other ones. The answers are
+    /// kept with the member.
     pub(crate) fn answer_onboarding(
         &mut self,
         turn: Turn<'_>,
         chosen: &[Id<()>],
+        (prompts_seen, options_seen): (&[Seen], &[Seen]),
         replaces: bool,
     ) -> CommandResult<Arc<Member>> {
         let context = self.in_guild(turn)?;
@@ -254,8 +259,16 @@ impl Guild {
             }
         }
         roles.extend(options().filter(is_chosen).flat_map(|option| &option.role_ids));
+        let earlier =
+            before.onboarding.as_deref().filter(|_| !replaces).map_or(&[][..], |answers| &answers.options[..]);
+        let kept: BTreeSet<Id<()>> = chosen.iter().chain(earlier).copied().collect();
+        let onboarding = Some(Box::new(OnboardingAnswers {
+            options: kept.into_iter().filter(is_known).collect(),
+            prompts_seen: prompts_seen.to_vec(),
+            options_seen: options_seen.to_vec(),
+        }));
         let flags = before.flags | Member::ONBOARDING_FLAGS;
-        let member = Member { roles: roles.into_iter().collect(), flags, ..Member::clone(&before) };
+        let member = Member { roles: roles.into_iter().collect(), flags, onboarding, ..Member::clone(&before) };
         if member == *before {
             return Ok(before);
         }

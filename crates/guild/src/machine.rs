@@ -290,7 +290,9 @@ impl Guild {
             UpdateWelcomeScreen(patch) => self.update_welcome_screen(turn, patch),
             ReadOnboarding => self.read_onboarding(turn),
             UpdateOnboarding(patch) => self.update_onboarding(turn, patch),
-            AnswerOnboarding { options, replaces } => self.answer_onboarding(turn, options, *replaces),
+            AnswerOnboarding { options, replaces, prompts_seen, options_seen } => {
+                self.answer_onboarding(turn, options, (prompts_seen, options_seen), *replaces)
+            },
             ReadVanityInvite(code) => self.read_vanity_invite(code),
             AcceptVanityInvite(code, user) => self.accept_vanity_invite(turn.now, code, user),
             ListTemplates => self.list_templates(turn),

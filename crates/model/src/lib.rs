@@ -67,7 +67,7 @@ pub use id::{
 };
 pub use intents::Intents;
 pub use invite::{Invite, InviteCode, ParseInviteCodeError};
-pub use member::{Member, MemberPictures};
+pub use member::{Member, MemberPictures, OnboardingAnswers};
 pub use message::{
     Attachment, Message, MessageInteraction, MessageReference, MessageSnapshot, NewAttachment, Nonce, StickerItem,
 };

@@ -2,7 +2,7 @@
 //!
 //! Spec  docs/protocol/reference.md §6.2.
 
-use crate::id::RoleId;
+use crate::id::{Id, RoleId};
 use crate::user::User;
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,22 @@ pub struct Member {
     /// Pictures instead of those of the account. Boxed: few members have some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<Box<MemberPictures>>,
+    /// Answers to the onboarding, which only the member is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onboarding: Option<Box<OnboardingAnswers>>,
+}
+
+/// Answers of a member to the prompts of an onboarding. Their options may be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnboardingAnswers {
+    /// Chosen options, ascending.
+    pub options: Vec<Id<()>>,
+    /// When the member's client has shown which prompts, by that client's clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts_seen: Vec<(Id<()>, Timestamp)>,
+    /// When it has shown which options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options_seen: Vec<(Id<()>, Timestamp)>,
 }
 
 /// Hashes of a member's own pictures in one guild. At least one is set.
@@ -68,6 +84,7 @@ impl Member {
             flags: 0,
             communication_disabled_until: None,
             pictures: None,
+            onboarding: None,
         }
     }
 

@@ -4,7 +4,8 @@
 
 use guildhall_guild::SentNonce;
 use guildhall_model::{
-    ChannelId, GuildId, Id, Member, MemberPictures, Message, MessageId, Nonce, ResourceKey, RoleId, User, UserId,
+    ChannelId, GuildId, Id, Member, MemberPictures, Message, MessageId, Nonce, OnboardingAnswers, ResourceKey, RoleId,
+    User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -80,13 +81,25 @@ pub(crate) struct StoredMember {
     communication_disabled_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pictures: Option<Box<MemberPictures>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    onboarding: Option<Box<OnboardingAnswers>>,
 }
 
 impl StoredMember {
     pub(crate) fn of(member: &Member) -> Self {
         // Without `..`, so that a new field cannot be forgotten.
-        let Member { user: _, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } =
-            member;
+        let Member {
+            user: _,
+            nick,
+            roles,
+            joined_at,
+            deaf,
+            mute,
+            flags,
+            communication_disabled_until,
+            pictures,
+            onboarding,
+        } = member;
         Self {
             nick: nick.clone(),
             roles: roles.clone(),
@@ -96,6 +109,7 @@ impl StoredMember {
             flags: *flags,
             communication_disabled_until: *communication_disabled_until,
             pictures: pictures.clone(),
+            onboarding: onboarding.clone(),
         }
     }
 
@@ -109,8 +123,9 @@ impl StoredMember {
 
     /// The member, with the account.
     pub(crate) fn with(self, user: Arc<User>) -> Member {
-        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } = self;
-        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures }
+        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures, onboarding } =
+            self;
+        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures, onboarding }
     }
 }
 

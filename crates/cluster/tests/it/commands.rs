@@ -286,7 +286,12 @@ pub fn commands() -> Vec<Command> {
             enabled: Some(true), mode: Some(1), default_channel_ids: Some(vec![id(100)]),
             prompts: Some(onboarding().prompts.clone()),
         }));
-        AnswerOnboarding => Command::AnswerOnboarding { options: vec![id(71)], replaces: true };
+        AnswerOnboarding => Command::AnswerOnboarding {
+            options: vec![id(71)],
+            replaces: true,
+            prompts_seen: Box::new([(id(70), at(1))]),
+            options_seen: Box::new([(id(71), at(2))]),
+        };
         ReadVanityInvite => Command::ReadVanityInvite("ours".into());
         AcceptVanityInvite => Command::AcceptVanityInvite("ours".into(), user(7));
         ListTemplates => Command::ListTemplates;

@@ -5,10 +5,10 @@ use guildhall_model::{
     Activity, Attachment, AuditAction, AuditChange, AuditEntry, AutoModAction, AutoModExecution, AutoModRule,
     AutoModTrigger, Channel, ChannelId, ChannelType, ClientStatus, DefaultReaction, Direct, DirectFields, Emoji,
     Follower, ForumFields, ForumTag, Guild, GuildId, GuildTemplate, Id, Invite, InviteCode, Member, MemberPictures,
-    Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Onboarding, OnboardingOption,
-    OnboardingPrompt, Overwrite, OverwriteKind, Permissions, Platform, Poll, PollAnswer, Presence, ReactionEmoji, Role,
-    RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker, StickerItem, TemplateSource, ThreadFields,
-    ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource, WelcomeChannel, WelcomeScreen,
+    Message, MessageId, MessageInteraction, MessageReference, MessageSnapshot, Nonce, Onboarding, OnboardingAnswers,
+    OnboardingOption, OnboardingPrompt, Overwrite, OverwriteKind, Permissions, Platform, Poll, PollAnswer, Presence,
+    ReactionEmoji, Role, RoleIcon, RoleId, ScheduledEvent, StageInstance, Status, Sticker, StickerItem, TemplateSource,
+    ThreadFields, ThreadMember, User, UserId, VoiceState, Webhook, WebhookSource, WelcomeChannel, WelcomeScreen,
 };
 use guildhall_stdx::Timestamp;
 use serde_json::{Value, json};
@@ -53,6 +53,11 @@ pub fn member(n: u64) -> Arc<Member> {
         flags: 1 << 7,
         communication_disabled_until: Some(at(60_000)),
         pictures: Some(Box::new(MemberPictures { avatar: Some("mine".into()), banner: Some("wide".into()) })),
+        onboarding: Some(Box::new(OnboardingAnswers {
+            options: vec![id(71)],
+            prompts_seen: vec![(id(70), at(1))],
+            options_seen: vec![(id(71), at(2))],
+        })),
     })
 }
 

@@ -319,7 +319,12 @@ requests! {
     UpdateWelcomeScreen(patch: Box<WelcomeScreenPatch>) -> Arc<WelcomeScreen>;
     ReadOnboarding -> Arc<Onboarding>;
     UpdateOnboarding(patch: Box<OnboardingPatch>) -> Arc<Onboarding>;
-    AnswerOnboarding { options: Vec<Id<()>>, replaces: bool } -> Arc<Member>;
+    AnswerOnboarding {
+        options: Vec<Id<()>>,
+        replaces: bool,
+        prompts_seen: Box<[(Id<()>, Timestamp)]>,
+        options_seen: Box<[(Id<()>, Timestamp)]>
+    } -> Arc<Member>;
     ReadVanityInvite(code: Box<str>) -> Box<InviteReply>;
     AcceptVanityInvite(code: Box<str>, user: Arc<User>) -> Box<InviteReply>;
     ListTemplates -> Vec<TemplateReply>;

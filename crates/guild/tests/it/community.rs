@@ -9,6 +9,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, FromTemplate, Guild as GuildFields, GuildId, Id, InviteCode, Onboarding,
     OnboardingOption, OnboardingPrompt, Permissions, RoleId, UserId, WelcomeChannel, WelcomeScreen,
 };
+use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
 const CODE: InviteCode = InviteCode::new(5);
@@ -267,7 +268,8 @@ fn answers_give_roles_and_later_ones_take_them_back() {
     let made = put_onboarding(&mut world, OWNER, patch).expect("she may");
     let ids: Vec<Id<()>> = made.prompts[0].options.iter().map(|option| option.id).collect();
     let answer = |world: &mut World, options: &[Id<()>], replaces| {
-        world.by(ANA, Command::AnswerOnboarding { options: options.to_vec(), replaces })
+        let (options, prompts_seen) = (options.to_vec(), Box::from([(Id::new(1), Timestamp(5))]));
+        world.by(ANA, Command::AnswerOnboarding { options, replaces, prompts_seen, options_seen: Box::default() })
     };
     let invalid = Refusal::InvalidForm("onboarding_responses");
     assert_eq!(answer(&mut world, &ids[..1], false).unwrap_err(), invalid, "it is not enabled");
@@ -281,6 +283,13 @@ fn answers_give_roles_and_later_ones_take_them_back() {
     assert_eq!((&member.roles[..], member.flags), (&[red, other][..], 2 | 8));
     answer(&mut world, &ids[1..], true).expect("she may");
     assert_eq!(world.member(ANA).roles[..], [blue, other]);
+    let kept = |world: &mut World| world.member(ANA).onboarding.clone().expect("she has answered");
+    assert_eq!((&kept(&mut world).options[..], kept(&mut world).prompts_seen.len()), (&ids[1..], 1));
+    reload(&mut world);
+    assert_eq!(kept(&mut world).options[..], ids[1..]);
+    // First answers add to those that are there. She leaves with them.
+    answer(&mut world, &ids[..1], false).expect("she may");
+    assert_eq!(kept(&mut world).options, ids);
 }
 
 #[test]

@@ -20,10 +20,12 @@ use axum::{
 use guildhall_guild::{Actor, GuildPatch, GuildReply, OnboardingPatch, Refusal, WelcomeScreenPatch, request};
 use guildhall_guild_protocol::MemberTable;
 use guildhall_model::{
-    ChannelId, ChannelType, Emoji, EmojiId, GuildId, Id, Onboarding, OnboardingOption, OnboardingPrompt, Permissions,
-    ReactionEmoji, Status, WelcomeChannel, from_gateway::WelcomeScreenBody, is_unicode_emoji,
+    ChannelId, ChannelType, Emoji, EmojiId, GuildId, Id, Onboarding, OnboardingAnswers, OnboardingOption,
+    OnboardingPrompt, Permissions, ReactionEmoji, Status, WelcomeChannel, from_gateway::WelcomeScreenBody,
+    is_unicode_emoji,
 };
-use serde_json::{Value, json};
+use guildhall_stdx::Timestamp;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 const DESCRIPTION_CHARS_MAX: usize = 140;
@@ -197,7 +199,12 @@ fn emoji(form: &mut Form<'_>, emojis: &[Emoji]) -> Option<ReactionEmoji> {
 
 // Onboarding.
 
-fn onboarding_body(guild_id: GuildId, onboarding: &Onboarding, emojis: &[Emoji]) -> Response {
+fn onboarding_body(
+    guild_id: GuildId,
+    onboarding: &Onboarding,
+    emojis: &[Emoji],
+    answers: Option<&OnboardingAnswers>,
+) -> Response {
     let option = |option: &OnboardingOption| {
         let id = option.emoji.as_ref().and_then(|emoji| emoji.id);
         let animated = emojis.iter().any(|emoji| Some(emoji.id) == id && emoji.animated);
@@ -215,21 +222,55 @@ fn onboarding_body(guild_id: GuildId, onboarding: &Onboarding, emojis: &[Emoji])
             "options": prompt.options.iter().map(option).collect::<Vec<_>>(),
         })
     };
-    let body = json!({
+    let mut body = json!({
         "guild_id": guild_id,
         "prompts": onboarding.prompts.iter().map(prompt).collect::<Vec<_>>(),
         "default_channel_ids": onboarding.default_channel_ids,
         "enabled": onboarding.enabled,
         "mode": onboarding.mode,
     });
+    if let Some(answers) = answers {
+        let exists =
+            |id: &&Id<()>| onboarding.prompts.iter().flat_map(|prompt| &prompt.options).any(|option| option.id == **id);
+        body["responses"] = json!(answers.options.iter().filter(exists).collect::<Vec<_>>());
+        body["onboarding_prompts_seen"] = seen_body(&answers.prompts_seen);
+        body["onboarding_responses_seen"] = seen_body(&answers.options_seen);
+    }
     Json(body).into_response()
+}
+
+fn seen_body(seen: &[(Id<()>, Timestamp)]) -> Value {
+    seen.iter().map(|(id, at)| (id.to_string(), json!(at.0))).collect::<Map<_, _>>().into()
+}
+
+/// When a client has shown which prompts or options, in milliseconds.
+fn seen(value: &Value, count_max: usize) -> Parsed<Vec<(Id<()>, Timestamp)>> {
+    let Some(entries) = value.as_object() else {
+        return Err(FieldError::new("DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType").into());
+    };
+    if entries.len() > count_max {
+        let message = format!("Must be {count_max} or fewer in length.");
+        return Err(FieldError::new("BASE_TYPE_MAX_LENGTH", message).into());
+    }
+    let entry = |(id, at): (&String, &Value)| {
+        Ok((form::id(&Value::from(id.as_str()))?, Timestamp(form::integer(at, 0, SEEN_MS_MAX)?)))
+    };
+    entries.iter().map(entry).collect()
 }
 
 pub(super) async fn read_onboarding(Call { api, caller, params }: Call) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let guild_id = guild.structure.id();
     let onboarding = api.request(&caller, guild_id, request::ReadOnboarding).await?;
-    Ok(onboarding_body(guild_id, &onboarding, &guild.structure.guild.emojis))
+    // Those of the caller, as upstream's clients for user accounts get them.
+    let answers = match caller.bot {
+        true => None,
+        false => {
+            let member = api.request(&caller, guild_id, request::ReadMember(caller.id)).await?;
+            Some(member.onboarding.as_deref().cloned().unwrap_or_default())
+        }
+    };
+    Ok(onboarding_body(guild_id, &onboarding, &guild.structure.guild.emojis, answers.as_ref()))
 }
 
 pub(super) async fn update_onboarding(
@@ -250,11 +291,13 @@ pub(super) async fn update_onboarding(
     });
     let update = request::UpdateOnboarding(Box::new(patch.await?));
     let onboarding = api.request(&caller, guild_id, update).await?;
-    Ok(onboarding_body(guild_id, &onboarding, emojis))
+    Ok(onboarding_body(guild_id, &onboarding, emojis, None))
 }
 
 /// Ids of options in an answer: every option of every prompt.
 const ANSWERS_MAX: usize = PROMPTS_MAX * OPTIONS_MAX;
+/// The year 9999.
+const SEEN_MS_MAX: i64 = 253_402_300_799_999;
 
 /// First answers of a member: they get the roles of the options.
 pub(super) async fn answer_onboarding(call: Call, input: JsonRequest) -> Result<Response, ApiError> {
@@ -273,16 +316,19 @@ async fn take_answers(
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    // When prompts were seen is not kept.
-    let options = input.read(&api, permit, BodyLimits::FORM, |form| {
-        form.required("onboarding_responses", |v| form::list(v, 0, ANSWERS_MAX, form::id))
+    let answers = input.read(&api, permit, BodyLimits::FORM, |form| {
+        let prompts = form.optional("onboarding_prompts_seen", |v| seen(v, PROMPTS_MAX)).unwrap_or_default();
+        let shown = form.optional("onboarding_responses_seen", |v| seen(v, ANSWERS_MAX)).unwrap_or_default();
+        let options = form.required("onboarding_responses", |v| form::list(v, 0, ANSWERS_MAX, form::id))?;
+        Some((options, prompts, shown))
     });
-    let options: Vec<Id<()>> = options.await?;
-    let answer = request::AnswerOnboarding(options.clone(), replaces);
+    let (options, prompts, shown): (Vec<Id<()>>, _, _) = answers.await?;
+    let answer =
+        request::AnswerOnboarding(options.clone(), replaces, prompts.as_slice().into(), shown.as_slice().into());
     api.request(&caller, guild_id, answer).await?;
     let body = json!({
-        "guild_id": guild_id, "user_id": caller.id, "onboarding_responses": options, "onboarding_prompts_seen": {},
-        "onboarding_responses_seen": {},
+        "guild_id": guild_id, "user_id": caller.id, "onboarding_responses": options,
+        "onboarding_prompts_seen": seen_body(&prompts), "onboarding_responses_seen": seen_body(&shown),
     });
     Ok(Json(body).into_response())
 }

@@ -186,11 +186,45 @@ fn an_onboarding_is_kept_with_its_ids() {
 
     node.restart();
     let (ana, bob) = (node.again(&ana), node.again(&bob));
-    assert_eq!(bob.get(&path), made);
+    let mut of_bob = made.clone();
+    of_bob.as_object_mut().unwrap().extend([
+        ("responses".to_owned(), json!([])),
+        ("onboarding_prompts_seen".to_owned(), json!({})),
+        ("onboarding_responses_seen".to_owned(), json!({})),
+    ]);
+    assert_eq!(bob.get(&path), of_bob);
     let changed = ana.done("PUT", &path, json!({"mode": 0}));
     assert_eq!(changed["prompts"], made["prompts"]);
     let log = ana.get(&format!("/guilds/{guild}/audit-logs?action_type=163"));
     assert_eq!(log["audit_log_entries"][0]["target_id"], prompt["id"]);
+}
+
+#[test]
+fn answers_are_kept_for_their_member() {
+    let mut node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (guild, _) = node.guild(&ana, &[&bob]);
+    let open: Vec<String> = (0..7).map(|n| channel(&ana, &guild, &format!("room-{n}"), 0)).collect();
+    let option = |title: &str| json!({"title": title, "channel_ids": [open[0]]});
+    let prompt = json!({"id": "1", "title": "News?", "options": [option("yes"), option("no")], "in_onboarding": true});
+    let path = format!("/guilds/{guild}/onboarding");
+    let body = json!({"enabled": true, "default_channel_ids": open, "prompts": [prompt]});
+    let made = ana.done("PUT", &path, body);
+    assert_eq!(made.get("responses"), None);
+    let (prompt_id, yes) = (id_of(&made["prompts"][0]), id_of(&made["prompts"][0]["options"][0]));
+    let seen = json!({&prompt_id: 1_700_000_000_000_u64});
+    let answers = json!({"onboarding_responses": [yes], "onboarding_prompts_seen": seen});
+    let answered = bob.done("POST", &format!("{path}-responses"), answers);
+    assert_eq!((&answered["onboarding_prompts_seen"], &answered["onboarding_responses"]), (&seen, &json!([yes])));
+    let wrong = json!({"onboarding_responses": [yes], "onboarding_prompts_seen": {"x": 1}});
+    bob.refused("PUT", &format!("{path}-responses"), wrong, 400, 50035);
+
+    node.restart();
+    let (ana, bob) = (node.again(&ana), node.again(&bob));
+    let of_bob = bob.get(&path);
+    assert_eq!((&of_bob["responses"], &of_bob["onboarding_prompts_seen"]), (&json!([yes]), &seen));
+    assert_eq!(ana.get(&path)["responses"], json!([]));
+    assert!(!ana.get(&format!("/guilds/{guild}/members/101")).to_string().contains(&yes), "only he gets them");
 }
 
 #[test]
