@@ -166,14 +166,19 @@ impl Sample {
         self.0
     }
 
+    /// Bytes that `len` elements hold, each read by its place.
+    #[must_use]
+    pub fn of_places(self, len: usize, heap: impl FnMut(usize) -> usize) -> usize {
+        match len <= self.0 {
+            true => of_some(len, 0..len, heap),
+            false => of_some(len, (0..self.0).map(|n| place_of(n, self.0, len)), heap),
+        }
+    }
+
     /// Bytes that the elements of a slice hold, without the slice.
     #[must_use]
-    pub fn of_slice<T>(self, elements: &[T], heap: impl FnMut(&T) -> usize) -> usize {
-        let len = elements.len();
-        match len <= self.0 {
-            true => of_some(len, elements.iter(), heap),
-            false => of_some(len, (0..self.0).map(|n| &elements[place_of(n, self.0, len)]), heap),
-        }
+    pub fn of_slice<T>(self, elements: &[T], mut heap: impl FnMut(&T) -> usize) -> usize {
+        self.of_places(elements.len(), |place| heap(&elements[place]))
     }
 
     /// The allocation of a vector, and bytes that its elements hold.
@@ -184,13 +189,8 @@ impl Sample {
 
     /// The allocation of a ring, and bytes that its elements hold.
     #[must_use]
-    pub fn of_ring<T>(self, ring: &VecDeque<T>, heap: impl FnMut(&T) -> usize) -> usize {
-        let len = ring.len();
-        let elements = match len <= self.0 {
-            true => of_some(len, ring.iter(), heap),
-            false => of_some(len, (0..self.0).map(|n| &ring[place_of(n, self.0, len)]), heap),
-        };
-        allocated(ring.capacity() * size_of::<T>()) + elements
+    pub fn of_ring<T>(self, ring: &VecDeque<T>, mut heap: impl FnMut(&T) -> usize) -> usize {
+        allocated(ring.capacity() * size_of::<T>()) + self.of_places(ring.len(), |place| heap(&ring[place]))
     }
 
     /// The table of a hash map, and bytes that its entries hold. Its order is random, so the first entries
