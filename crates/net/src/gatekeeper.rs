@@ -76,6 +76,15 @@ impl Default for IdentifyLimits {
 #[derive(Debug, Default)]
 struct AccountState {
     sessions_count: u32,
+    /// None: a user account, or a bot that has not identified here. Behind a pointer, because most accounts are users'.
+    bot: Option<Box<BotUsage>>,
+}
+
+const _: () = assert!(size_of::<(UserId, AccountState)>() <= 24, "there is one per account");
+
+/// IDENTIFYs of a bot.
+#[derive(Debug, Default)]
+struct BotUsage {
     /// Rate keys in use, and the time at which each is free again. `prune` removes free ones.
     keys: Vec<(u32, Instant)>,
     day_ends: Instant,
@@ -109,7 +118,7 @@ struct Changes {
     stamp: u64,
 }
 
-impl AccountState {
+impl BotUsage {
     fn prune(&mut self, now: Instant) {
         self.keys.retain(|(_, until)| *until > now);
         if self.day_ends <= now {
@@ -118,17 +127,49 @@ impl AccountState {
         }
     }
 
+    /// Counts an IDENTIFY that is within the limits.
+    fn admit(&mut self, now: Instant, shard_id: u32, limits: &IdentifyLimits) -> Result<(), IdentifyFault> {
+        self.prune(now);
+        // Each shard's key admits one IDENTIFY per interval; an unsharded bot may use all keys.
+        let in_key = self.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
+        let in_all = self.keys.len() as u32;
+        if self.identifies_today >= limits.bot_identifies_per_day {
+            return Err(IdentifyFault::BotDay);
+        }
+        if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+            return Err(IdentifyFault::BotRate);
+        }
+        if self.keys.capacity() == 0 {
+            // Most bots have one shard, and the default capacity would be four.
+            self.keys.reserve_exact(1);
+        }
+        self.keys.push((shard_id, now.after_ms(limits.interval_ms)));
+        self.identifies_today += 1;
+        Ok(())
+    }
+}
+
+impl AccountState {
+    fn prune(&mut self, now: Instant) {
+        self.bot.iter_mut().for_each(|bot| bot.prune(now));
+    }
+
     fn usage(&self, now: Instant) -> AccountUsage {
-        AccountUsage {
-            sessions_count: self.sessions_count,
-            identifies_today: self.identifies_today,
-            day_left_ms: self.day_ends.ms_since(now),
-            keys: self.keys.iter().map(|(key, until)| (*key, until.ms_since(now))).collect(),
+        let sessions_count = self.sessions_count;
+        match &self.bot {
+            None => AccountUsage { sessions_count, identifies_today: 0, day_left_ms: 0, keys: Vec::new() },
+            Some(bot) => AccountUsage {
+                sessions_count,
+                identifies_today: bot.identifies_today,
+                day_left_ms: bot.day_ends.ms_since(now),
+                keys: bot.keys.iter().map(|(key, until)| (*key, until.ms_since(now))).collect(),
+            },
         }
     }
 
     fn is_forgettable(&self) -> bool {
-        self.sessions_count == 0 && self.keys.is_empty() && self.identifies_today == 0
+        let is_in_use = |bot: &BotUsage| !bot.keys.is_empty() || bot.identifies_today > 0;
+        self.sessions_count == 0 && !self.bot.as_deref().is_some_and(is_in_use)
     }
 }
 
@@ -179,29 +220,12 @@ impl GateState {
             }
         }
         let state = accounts.entry(user.id).or_default();
-        state.prune(now.instant);
         match user.kind() {
             AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
                 return Err(IdentifyFault::Sessions);
             }
             AccountKind::User => {}
-            AccountKind::Bot => {
-                // Each shard's key admits one IDENTIFY per interval; an unsharded bot may use all keys.
-                let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
-                let in_all = state.keys.len() as u32;
-                if state.identifies_today >= limits.bot_identifies_per_day {
-                    return Err(IdentifyFault::BotDay);
-                }
-                if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
-                    return Err(IdentifyFault::BotRate);
-                }
-                if state.keys.capacity() == 0 {
-                    // Most bots have one shard, and the default capacity would be four.
-                    state.keys.reserve_exact(1);
-                }
-                state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
-                state.identifies_today += 1;
-            }
+            AccountKind::Bot => state.bot.get_or_insert_default().admit(now.instant, shard_id, limits)?,
         }
         state.sessions_count += 1;
         starts.count(now.instant);
@@ -317,10 +341,10 @@ impl IdentifyGate {
     /// Undoes `reserve`: the IDENTIFY started no session.
     pub fn give_back(&self, user: &User, shard_id: u32) {
         let state = &mut *self.state();
-        if let Some(account) = state.accounts.get_mut(&user.id).filter(|_| user.kind() == AccountKind::Bot) {
-            account.identifies_today = account.identifies_today.saturating_sub(1);
-            if let Some(index) = account.keys.iter().rposition(|(key, _)| *key == shard_id) {
-                account.keys.remove(index);
+        if let Some(bot) = state.accounts.get_mut(&user.id).and_then(|account| account.bot.as_mut()) {
+            bot.identifies_today = bot.identifies_today.saturating_sub(1);
+            if let Some(index) = bot.keys.iter().rposition(|(key, _)| *key == shard_id) {
+                bot.keys.remove(index);
             }
         }
         state.end_session(user.id);
@@ -328,8 +352,9 @@ impl IdentifyGate {
 
     /// Ends this bot's day in `left_ms`, unless it ends earlier: all nodes count the same day.
     pub fn align_day(&self, now: Now, user_id: UserId, left_ms: u64) {
-        if let Some(account) = self.state().accounts.get_mut(&user_id) {
-            account.day_ends = account.day_ends.min(now.instant.after_ms(left_ms));
+        let state = &mut *self.state();
+        if let Some(bot) = state.accounts.get_mut(&user_id).and_then(|account| account.bot.as_mut()) {
+            bot.day_ends = bot.day_ends.min(now.instant.after_ms(left_ms));
         }
     }
 
@@ -374,7 +399,9 @@ impl IdentifyGate {
     #[must_use]
     pub fn memory(&self) -> MemoryUse {
         let state = self.state();
-        let bytes = Sample::LARGE.of_map(&state.accounts, |_, account| heap::of_buffer(&account.keys));
+        let of_bot = |bot: &BotUsage| heap::boxed::<BotUsage>() + heap::of_buffer(&bot.keys);
+        let of_account = |account: &AccountState| account.bot.as_deref().map_or(0, of_bot);
+        let bytes = Sample::LARGE.of_map(&state.accounts, |_, account| of_account(account));
         MemoryUse::new("identify_limits", bytes, state.accounts.len())
     }
 
@@ -397,10 +424,11 @@ impl IdentifyGate {
     #[must_use]
     pub fn session_start_limit(&self, now: Now, user_id: UserId) -> SessionStartLimit {
         let GateState { limits, accounts, .. } = &mut *self.state();
-        let (used, reset_after_ms) = accounts.get_mut(&user_id).map_or((0, 0), |state| {
-            state.prune(now.instant);
-            let left_ms = state.day_ends.ms_since(now.instant);
-            (state.identifies_today, if state.identifies_today == 0 { 0 } else { left_ms })
+        let bot = accounts.get_mut(&user_id).and_then(|account| account.bot.as_mut());
+        let (used, reset_after_ms) = bot.map_or((0, 0), |bot| {
+            bot.prune(now.instant);
+            let left_ms = bot.day_ends.ms_since(now.instant);
+            (bot.identifies_today, if bot.identifies_today == 0 { 0 } else { left_ms })
         });
         SessionStartLimit {
             total: limits.bot_identifies_per_day,
