@@ -20,6 +20,13 @@ pub fn frame(opcode: u64, d: &Value) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// The same of a payload that is JSON already.
+pub fn text_frame(payload: &str) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(payload.len() + 16);
+    append_masked_frame(Opcode::Text, MASK_KEY, payload.as_bytes(), &mut frame);
+    frame
+}
+
 /// A heartbeat that acknowledges everything: its number is above every sent one.
 pub fn heartbeat() -> Result<Vec<u8>> {
     frame(OP_HEARTBEAT, &json!(i64::MAX))

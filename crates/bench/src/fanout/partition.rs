@@ -347,7 +347,7 @@ impl PartitionThread {
             let Some(member) = self.to_enter.next() else { break };
             let now = self.clock.now();
             let key = self.partition.accept(now, self.params, &mut self.link);
-            self.partition.handle_bytes(now, key, &mut clients::identify(member)?, &mut self.link);
+            self.partition.handle_bytes(now, key, &mut clients::identify(member), &mut self.link);
             // The token's check reads the account from the store, so it is not the guild's copy.
             let account = Account {
                 user: Arc::new(crowd::user(member)),
