@@ -16,7 +16,7 @@ use crate::{
     state::tasks::STEP_ITEMS,
     turn::Turn,
 };
-use guildhall_guild_protocol::{AudienceRule, Payload};
+use guildhall_guild_protocol::{AudienceRule, Payload, SessionPresence};
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -94,11 +94,11 @@ impl Guild {
             (status, client_status) = (shown.status, shown.client_status);
         }
         let mut platforms = [Status::Offline; 5];
-        for (_, session) in self.relays.user_sessions(user_id).take(self.limits.presence_sessions_max) {
-            let presence = &session.client.presence;
-            if presence.status == Status::Offline {
-                continue;
-            }
+        let of_sessions = self.relays.user_sessions(user_id).take(self.limits.presence_sessions_max);
+        let of_sessions = of_sessions.map(|(_, session)| &session.client.presence);
+        let of_sessions: Vec<&SessionPresence> =
+            of_sessions.filter(|presence| presence.status != Status::Offline).collect();
+        for presence in &of_sessions {
             status = status.max(presence.status);
             client_status.raise(presence.platform, presence.status);
             let platform = &mut platforms[presence.platform as usize];
@@ -107,11 +107,8 @@ impl Guild {
         if status == Status::Offline {
             return None;
         }
-        let of_sessions = self.relays.user_sessions(user_id).take(self.limits.presence_sessions_max);
-        let of_sessions = of_sessions.map(|(_, session)| &session.client.presence);
-        let of_sessions = of_sessions.filter(|presence| presence.status != Status::Offline);
         let all = shown.iter().flat_map(|shown| &shown.activities);
-        let all = all.chain(of_sessions.flat_map(|presence| presence.activities.iter()));
+        let all = all.chain(of_sessions.iter().flat_map(|presence| presence.activities.iter()));
         let activities = activity::within(all, self.limits.activities_max, self.limits.activities_bytes_max);
         let whole = Presence { status, activities: activities.cloned().collect(), client_status };
         Some(match shown {

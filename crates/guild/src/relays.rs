@@ -88,9 +88,9 @@ impl Guild {
         if self.relays.epoch(key.relay).is_none() {
             return;
         }
-        if self.member(user_id).is_none() {
+        let Some(member) = self.member(user_id) else {
             return self.send(key.relay, RelayMessage::Attached { session: key, view: None });
-        }
+        };
         // Keys are never reused, so this is an error of the relay; the first user's presence must not remain.
         if self.relays.session_of_any_epoch(key).is_some_and(|session| session.client.user_id != user_id) {
             self.detach(now, key);
@@ -111,8 +111,17 @@ impl Guild {
         if reads_presences {
             self.presences.table_was_read();
         }
-        let view = self.view(user_id, members).map(|view| Box::new(GuildView { is_transferred, ..view }));
-        self.send(key.relay, RelayMessage::Attached { session: key, view });
+        let view = GuildView {
+            member,
+            member_count: self.members.len() as u64,
+            members: match members {
+                MembersWanted::OwnAndVoice => None,
+                MembersWanted::ByThreshold { large_threshold } => Some((self.members.snapshot(), large_threshold)),
+            },
+            version: self.version(),
+            is_transferred,
+        };
+        self.send(key.relay, RelayMessage::Attached { session: key, view: Some(Box::new(view)) });
     }
 
     /// A session goes on under another key: its presence and its voice state go along, and no event shows it. False:
@@ -131,19 +140,6 @@ impl Guild {
             self.send(previous.relay, RelayMessage::Transferred { session: previous, user_id: client.user_id });
         }
         is_followed
-    }
-
-    fn view(&self, user_id: UserId, wanted: MembersWanted) -> Option<GuildView> {
-        Some(GuildView {
-            member: self.member(user_id)?,
-            member_count: self.members.len() as u64,
-            members: match wanted {
-                MembersWanted::OwnAndVoice => None,
-                MembersWanted::ByThreshold { large_threshold } => Some((self.members.snapshot(), large_threshold)),
-            },
-            version: self.version(),
-            is_transferred: false,
-        })
     }
 
     pub(crate) fn detach(&mut self, now: Now, key: SessionKey) {
