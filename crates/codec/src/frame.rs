@@ -29,6 +29,9 @@ pub(crate) const STORED_HEADER_BYTES: usize = 5;
 /// Digits of `u64::MAX`.
 const SEQ_DIGITS_MAX: usize = 20;
 
+/// Room for a body whose length is not known.
+const BODY_BYTES: usize = 1_024;
+
 const JSON_NAME_BEFORE: &[u8] = b"{\"t\":\"";
 const JSON_NAME_AFTER: &[u8] = b"\",\"s\":";
 /// Between the seq and the body.
@@ -191,7 +194,10 @@ impl DispatchFrame {
     /// # Errors
     /// [`EncodeError::EventName`] for a name that is not 1 to 64 of `A-Z`, `0-9`, `_`; else as the encoding's encoder.
     pub fn new<T: Serialize + ?Sized>(encoding: Encoding, name: &str, value: &T) -> Result<Self, EncodeError> {
-        Self::build(encoding, name, |buffer| encoding.encode(value, buffer))
+        let mut frame = Self::build(encoding, name, BODY_BYTES, |buffer| encoding.encode(value, buffer))?;
+        // Replay buffers keep frames.
+        frame.buffer.shrink_to_fit();
+        Ok(frame)
     }
 
     /// As [`new`](Self::new), around a body that [`Encoding::encode`] made before.
@@ -199,15 +205,28 @@ impl DispatchFrame {
     /// # Errors
     /// [`EncodeError::EventName`].
     pub fn from_body(encoding: Encoding, name: &str, body: &[u8]) -> Result<Self, EncodeError> {
-        Self::build(encoding, name, |buffer| {
+        Self::build(encoding, name, body.len(), |buffer| {
             buffer.extend_from_slice(body);
             Ok(())
         })
     }
 
+    /// As [`new`](Self::new), around JSON text that `put_body` appends, about `body_bytes` of it.
+    ///
+    /// # Errors
+    /// [`EncodeError::EventName`]; else those of `put_body`.
+    pub fn from_json(
+        name: &str,
+        body_bytes: usize,
+        put_body: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<Self, EncodeError> {
+        Self::build(Encoding::Json, name, body_bytes, |buffer| put_body(buffer).map_err(EncodeError::Json))
+    }
+
     fn build(
         encoding: Encoding,
         name: &str,
+        body_bytes: usize,
         put_body: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
     ) -> Result<Self, EncodeError> {
         let name_bytes = name.len();
@@ -224,7 +243,7 @@ impl DispatchFrame {
                 name_start = JSON_NAME_BEFORE.len();
                 name_piece_bytes = name_start + name_bytes + JSON_NAME_AFTER.len();
                 let head_bytes_max = WS_HEADER_BYTES_MAX + name_piece_bytes + SEQ_DIGITS_MAX + JSON_OP.len();
-                buffer.reserve(name_piece_bytes + head_bytes_max + 1024);
+                buffer.reserve_exact(name_piece_bytes + head_bytes_max + body_bytes + JSON_END.len());
                 buffer.extend_from_slice(JSON_NAME_BEFORE);
                 buffer.extend_from_slice(name.as_bytes());
                 buffer.extend_from_slice(JSON_NAME_AFTER);
@@ -235,7 +254,8 @@ impl DispatchFrame {
                 name_start = ETF_T.len() + 3;
                 name_piece_bytes = name_start + name_bytes;
                 let head_bytes_max = WS_HEADER_BYTES_MAX + ETF_HEAD.len();
-                buffer.reserve(name_piece_bytes + head_bytes_max + 1024);
+                let tail_bytes_max = ETF_OP.len() + IntBytes::BYTES_MAX + name_piece_bytes;
+                buffer.reserve_exact(name_piece_bytes + head_bytes_max + body_bytes + tail_bytes_max);
                 buffer.extend_from_slice(ETF_T);
                 buffer.extend_from_slice(&[tag::ATOM, 0, name_bytes as u8]);
                 buffer.extend_from_slice(name.as_bytes());

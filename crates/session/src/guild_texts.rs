@@ -76,12 +76,16 @@ impl ViewText {
         };
         self.text.get_or_init(make).as_ref()
     }
+
+    /// Bytes of the text; 0 if it has not been made.
+    pub fn bytes(&self) -> usize {
+        self.text.get().and_then(Option::as_ref).map_or(0, GuildText::bytes)
+    }
 }
 
 impl Drop for ViewText {
     fn drop(&mut self) {
-        let bytes = self.text.get().and_then(Option::as_ref).map_or(0, GuildText::bytes);
-        self.all_bytes.set(self.all_bytes.get() - bytes);
+        self.all_bytes.set(self.all_bytes.get() - self.bytes());
     }
 }
 

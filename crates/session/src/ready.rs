@@ -31,6 +31,10 @@ use std::{
 
 /// API version in READY. Version 9 differs in nothing that this gateway sends.
 const API_VERSION: u8 = 10;
+/// About the bytes of READY without its guilds.
+const READY_BYTES: usize = 4_096;
+/// About the bytes of GUILD_CREATE that are the recipient's own.
+const OWN_BYTES: usize = 1_024;
 /// Members per GUILD_MEMBERS_CHUNK.
 const CHUNK_MEMBERS: usize = 1000;
 
@@ -146,11 +150,11 @@ pub fn user_ready(
 impl Lazy for Rc<ReadyState> {
     fn frame(&self) -> DispatchFrame {
         let texts: Vec<Option<Rc<ViewText>>> = self.texts.iter().map(Weak::upgrade).collect();
+        let bytes = READY_BYTES + texts.iter().flatten().map(|text| text.bytes()).sum::<usize>();
         self.with_body(&texts, |body| {
-            let mut text = Vec::new();
             if self.encoding == Encoding::Json
-                && body.write_json(&mut text).is_ok()
-                && let Ok(frame) = DispatchFrame::from_body(self.encoding, EventName::Ready.as_str(), &text)
+                && let Ok(frame) =
+                    DispatchFrame::from_json(EventName::Ready.as_str(), bytes, |text| body.write_json(text))
             {
                 return frame;
             }
@@ -291,10 +295,8 @@ impl Lazy for GuildParts {
         let GuildView { member, member_count, version, .. } = &self.view;
         let shared = self.shared.upgrade();
         if let Some(text) = shared.as_ref().and_then(|shared| shared.text(|| self.text())) {
-            let mut body = Vec::new();
-            if text.write(member, *member_count, *version, &mut body).is_ok()
-                && let Ok(frame) = DispatchFrame::from_body(encoding, name.as_str(), &body)
-            {
+            let put_body = |body: &mut Vec<u8>| text.write(member, *member_count, *version, body);
+            if let Ok(frame) = DispatchFrame::from_json(name.as_str(), text.bytes() + OWN_BYTES, put_body) {
                 return frame;
             }
         }
