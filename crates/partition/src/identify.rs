@@ -183,7 +183,7 @@ impl Partition {
         if let Err(fault) = admitted {
             return self.core.refuse_identify(turn, key, refused(fault));
         }
-        let id: Arc<str> = self.core.ids.next_id().into();
+        let id = self.core.ids.next_id();
         let slot = self.core.sessions.next_key();
         let session = Session::new(NewSession {
             key: slot,

@@ -5,7 +5,9 @@
 
 use guildhall_guild_protocol::PartitionId;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
+use std::sync::Arc;
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Makes session ids from a secret.
 #[derive(Clone)]
@@ -23,17 +25,19 @@ impl SessionIds {
     }
 
     /// A new session id.
-    pub fn next_id(&mut self) -> String {
+    pub fn next_id(&mut self) -> Arc<str> {
         self.counter += 1;
         let mut hash = Sha256::new();
         hash.update(self.secret);
         hash.update(self.partition.0.to_le_bytes());
         hash.update(self.counter.to_le_bytes());
-        let mut id = format!("{:04x}", self.partition.0);
-        for byte in hash.finalize().iter().take(14) {
-            write!(id, "{byte:02x}").expect("writing to a string");
-        }
-        id
+        let hash = hash.finalize();
+        let bytes = self.partition.0.to_be_bytes().into_iter().chain(hash).take(16);
+        let digits = bytes.flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| HEX_DIGITS[usize::from(digit)]);
+        // An array, so that the id is one allocation.
+        let mut id = [0; 32];
+        id.iter_mut().zip(digits).for_each(|(place, digit)| *place = digit);
+        std::str::from_utf8(&id).expect("digits are ASCII").into()
     }
 }
 
@@ -67,7 +71,8 @@ mod tests {
     #[test]
     fn ids_differ_and_lead_back() {
         let mut ids = SessionIds::new(PartitionId(513), [7; 32]);
-        let made: HashSet<String> = (0..1000).map(|_| ids.next_id()).collect();
+        let made: HashSet<Arc<str>> = (0..1000).map(|_| ids.next_id()).collect();
+        assert!(made.contains("02019aae21f48ebdff84c3f2bfa88b5a"), "{made:?}");
         assert_eq!(made.len(), 1000);
         assert!(made.iter().all(|id| id.len() == 32 && session_partition(id) == Some(PartitionId(513))));
         assert_eq!(session_partition("x"), None);
