@@ -95,9 +95,8 @@ impl Core {
         if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {
             return self.end_session(key);
         }
-        if let Some(pending_ready) = &mut session.pending_ready
-            && pending_ready.deadline <= turn.now.instant
-        {
+        let Some(pending_ready) = &mut session.pending_ready else { return };
+        if pending_ready.deadline <= turn.now.instant {
             if pending_ready.is_own_requested && pending_ready.own.is_none() {
                 // No later event would contain the missing direct messages.
                 return self.give_up(turn, key);
@@ -105,6 +104,10 @@ impl Core {
             // A guild that answers later is sent in GUILD_CREATE.
             pending_ready.waiting_count = 0;
             self.finish_pending_ready(turn, key);
+        }
+        // The deadline moves when the account's own data is requested.
+        if let Some(pending_ready) = self.sessions.get(key).and_then(|session| session.pending_ready.as_ref()) {
+            self.timers.push(pending_ready.deadline, TimerKey::Session(key));
         }
     }
 }

@@ -573,10 +573,10 @@ impl Core {
             return;
         }
         if !pending_ready.is_own_requested {
+            // The timer of the first deadline arms that of this one.
             (pending_ready.is_own_requested, pending_ready.deadline) = (true, deadline);
             let user_id = session.user.id;
             self.outputs.push_back(Output::FetchDirects { session: key, user_id });
-            self.timers.push(deadline, TimerKey::Session(key));
             return;
         }
         let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.own.is_some()) else {

@@ -3,7 +3,8 @@
 //! Invariants  T1 an entry is only the time of a check; the check decides from current state whether a deadline is due.
 //!             So activity that postpones a deadline costs nothing here.
 //! Limits      at most a few entries per connection, session or relay: a new one is made only for an earlier time, or
-//!             when the last fired.
+//!             when the last fired. Memory is at most `SHRINK_ABOVE` times that of the entries: many connects at once
+//!             leave entries that fire once.
 
 use guildhall_model::GuildId;
 use guildhall_stdx::{Instant, SlotKey, heap};
@@ -20,6 +21,10 @@ pub enum TimerKey {
     Relay(GuildId, u16, u32),
 }
 
+const SHRINK_ABOVE: usize = 4;
+/// With fewer entries it does not shrink.
+const ENTRIES_MIN: usize = 1_024;
+
 /// A heap of check times.
 #[derive(Debug, Default)]
 pub struct Timers(BinaryHeap<Reverse<(Instant, TimerKey)>>);
@@ -33,7 +38,11 @@ impl Timers {
     /// Removes the next check that is due.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, TimerKey)> {
         self.0.peek().filter(|Reverse((at, _))| *at <= now)?;
-        self.0.pop().map(|Reverse(entry)| entry)
+        let Reverse(entry) = self.0.pop()?;
+        if self.0.capacity() > SHRINK_ABOVE * self.0.len().max(ENTRIES_MIN) {
+            self.0.shrink_to(2 * self.0.len());
+        }
+        Some(entry)
     }
 
     /// Heap memory in bytes.
@@ -46,5 +55,23 @@ impl Timers {
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.0.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_have_fired_hold_no_memory() {
+        let conn = |slot| TimerKey::Conn(SlotKey { slot, generation: 0 });
+        let mut timers = Timers::default();
+        (0..100_000).for_each(|slot| timers.push(Instant(u64::from(slot)), conn(slot)));
+        let fired =
+            (0..90_000).filter(|slot| timers.pop_due(Instant(90_000 - 1)).is_some_and(|(_, of)| of == conn(*slot)));
+        assert_eq!(fired.count(), 90_000);
+        assert_eq!((timers.pop_due(Instant(90_000 - 1)), timers.next()), (None, Some(Instant(90_000))));
+        let entry = size_of::<Reverse<(Instant, TimerKey)>>();
+        assert!(timers.heap_bytes() <= heap::allocated(SHRINK_ABOVE * 10_000 * entry), "{}", timers.heap_bytes());
     }
 }
