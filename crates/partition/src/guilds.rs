@@ -220,7 +220,7 @@ impl Core {
     /// A session that waits to be attached to a guild requests it again.
     pub(crate) fn ask_again(&mut self, key: SlotKey, guild_id: GuildId) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        session.profile.asked_again = true;
+        session.asked_again = true;
         let attach = attach_message(session, self.config.partition, guild_id, Pause::Noticed, None);
         self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
     }

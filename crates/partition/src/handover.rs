@@ -223,7 +223,7 @@ impl Partition {
                 // Otherwise the voice states have ended.
                 entry.asked_for_voice &= over.key_in(entry.guild_id).is_some() || is_quiet(entry.guild_id);
             }
-            session.profile.is_incomplete = over.transfer.is_some();
+            session.is_incomplete = over.transfer.is_some();
             let is_whole = kept.places().all(|place| match place {
                 None => {
                     session.dispatch(self.core.tombstone.clone(), Redaction::None, 0);

@@ -545,7 +545,7 @@ impl Core {
 
     /// Whether the session has no connection, and is on no way.
     fn is_free(&self, session: &Session) -> bool {
-        session.conn.is_none() && !session.profile.is_incomplete && !self.moves.departing.has(session.key)
+        session.conn.is_none() && !session.is_incomplete && !self.moves.departing.has(session.key)
     }
 
     fn is_moving(&self, key: SlotKey) -> bool {

@@ -389,7 +389,7 @@ impl<L: Transport> SessionRecipients<'_, L> {
         session.guilds.remove(guild_id);
         self.core.moves.guild_answered(key, guild_id);
         session.profile.member_requests.remove_guild(guild_id);
-        if session.profile.asked_again {
+        if session.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }
         let user_id = session.user.id;

@@ -104,7 +104,7 @@ impl Partition {
     }
 
     pub(crate) fn view(&self, now: Now, key: SlotKey) -> Option<SessionView> {
-        let session = self.core.sessions.get(key).filter(|session| !session.profile.is_incomplete)?;
+        let session = self.core.sessions.get(key).filter(|session| !session.is_incomplete)?;
         let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
         let left_ms = || self.core.config.resume_window_ms.saturating_sub(now.instant.ms_since(session.detached_at));
         Some(SessionView {
@@ -177,7 +177,7 @@ impl Partition {
         for key in self.core.sessions.of_user(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
-            if session.is_first_shard() && !session.profile.is_incomplete {
+            if session.is_first_shard() && !session.is_incomplete {
                 let (dispatch, encoding) = (user_update(session.encoding, user), session.encoding);
                 let mark = || mark_of(&dispatch.frame(encoding, Redaction::None));
                 if self.core.moves.is_known(turn.now.instant, key, mark) {
@@ -211,7 +211,7 @@ impl Partition {
             for key in self.core.sessions.of_user(*user_id) {
                 let Some(session) = self.core.sessions.get(key) else { continue };
                 // It gets the news once it is complete, unless the node before had them.
-                if session.profile.is_incomplete {
+                if session.is_incomplete {
                     continue;
                 }
                 let reader = Reader::of(session);

@@ -265,7 +265,7 @@ impl Partition {
     /// A session that its relay has removed attaches to a guild again; GUILD_CREATE follows.
     fn enter_again(&mut self, key: SlotKey, guild_id: GuildId) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        session.profile.asked_again = true;
+        session.asked_again = true;
         if let Some(entry) = session.guilds.get_mut(guild_id) {
             (entry.membership, entry.is_restored) = (Membership::Entering, false);
         }
@@ -375,7 +375,7 @@ impl Partition {
             }
         }
         session.replay.append_buffer(queued);
-        session.profile.is_incomplete = false;
+        session.is_incomplete = false;
         let (encoding, last_seq) = (session.encoding, session.replay.last_seq());
         if self.core.config.mirrors_sessions {
             self.core.mirroring.arrived(turn.now.instant, key, last_seq, &kept.recent_news);

@@ -21,7 +21,7 @@ use guildhall_guild_protocol::{
     SessionPresence, Viewer, memory::user_heap,
 };
 use guildhall_model::{
-    AccountKind, Capabilities, GuildId, Intents, Platform, User, UserId,
+    AccountKind, Activity, Capabilities, GuildId, Intents, Platform, User, UserId,
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{SubscriptionMask, UserSubscriptions};
@@ -85,6 +85,12 @@ pub struct Session {
     pub encoding: Encoding,
     /// IDENTIFY requested zlib-compressed payloads.
     pub compress_payloads: bool,
+    /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
+    /// that, because a late attach request could make the guild count it again.
+    pub asked_again: bool,
+    /// Its dispatches are still at the node that it leaves. Until they are here, its replay buffer has provisional
+    /// seqs.
+    pub is_incomplete: bool,
     /// Dispatches that it was sent or has yet to be sent.
     pub replay: ReplayBuffer,
     /// Guilds and direct messages that READY waits for; none once READY is sent.
@@ -101,6 +107,8 @@ pub struct Session {
     /// Data that deliveries do not need.
     pub profile: Box<Profile>,
 }
+
+const _: () = assert!(size_of::<Session>() <= 192 && size_of::<Profile>() <= 112, "there is one of each per session");
 
 /// Settings and rate limits of a session that deliveries do not need.
 #[derive(Debug)]
@@ -121,12 +129,6 @@ pub struct Profile {
     pub expiry_timer_at: OptionalInstant,
     /// `properties.os`.
     pub os: Box<str>,
-    /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
-    /// that, because a late attach request could make the guild count it again.
-    pub asked_again: bool,
-    /// Its dispatches are still at the node that it leaves. Until they are here,
-    /// its replay buffer has provisional seqs.
-    pub is_incomplete: bool,
     /// Requests for members in progress.
     pub member_requests: MemberRequests,
     /// None: it has sent neither op 3 nor op 8.
@@ -210,8 +212,6 @@ impl Profile {
             expires_at: None,
             expiry_timer_at: OptionalInstant::NONE,
             os: os.into(),
-            asked_again: false,
-            is_incomplete: false,
             member_requests: MemberRequests::default(),
             limits: None,
         }
@@ -284,7 +284,7 @@ impl Session {
         });
         let shown = shown.of_kind(user.kind());
         let presence =
-            SessionPresence { status: shown.status, activities: shown.activities.into(), platform: identify.platform };
+            SessionPresence { status: shown.status, activities: shared(shown.activities), platform: identify.platform };
         let capabilities = identify.capabilities(&user);
         let profile =
             Profile::new(shard, identify.large_threshold, capabilities, presence, token, identify.os.as_str());
@@ -293,6 +293,8 @@ impl Session {
             conn: Some(conn),
             encoding,
             compress_payloads: identify.compress,
+            asked_again: false,
+            is_incomplete: false,
             replay: ReplayBuffer::default(),
             pending_ready: None,
             intents,
@@ -308,7 +310,7 @@ impl Session {
     /// not sent READY, or is incomplete.
     #[must_use]
     pub fn snapshot(&self) -> Option<SessionSnapshot> {
-        if self.pending_ready.is_some() || self.profile.is_incomplete {
+        if self.pending_ready.is_some() || self.is_incomplete {
             return None;
         }
         Some(self.identity())
@@ -371,7 +373,7 @@ impl Session {
             kept.shard.map(|(id, count)| ShardId { id, count: count.max(1) }),
             kept.large_threshold,
             Capabilities(kept.capabilities),
-            SessionPresence { status: kept.status, activities: kept.activities.clone().into(), platform },
+            SessionPresence { status: kept.status, activities: shared(kept.activities.clone()), platform },
             kept.token,
             &kept.os,
         );
@@ -380,6 +382,8 @@ impl Session {
             conn: None,
             encoding: if kept.is_etf { Encoding::Etf } else { Encoding::Json },
             compress_payloads: kept.compress_payloads,
+            asked_again: false,
+            is_incomplete: false,
             replay: ReplayBuffer::after(kept.first_seq.saturating_sub(1)),
             pending_ready: None,
             intents: Intents(kept.intents),
@@ -490,6 +494,11 @@ impl Session {
             }
         }
     }
+}
+
+/// Activities for all that show them. Sessions without any share one allocation.
+fn shared(activities: Vec<Activity>) -> Arc<[Activity]> {
+    if activities.is_empty() { Arc::default() } else { activities.into() }
 }
 
 /// Fixed-window rate limit. A window starts with its first count.
