@@ -10,15 +10,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 /// Rows from `first` to `last`, both included. On the wire `[first, last]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Interval {
-    first: usize,
-    last: usize,
+    first: u32,
+    last: u32,
 }
+
+const _: () = assert!(size_of::<Interval>() <= 8, "each watcher of a list has up to ten");
 
 impl Interval {
     /// Maximum number of intervals per client and list.
     pub const PER_LIST_MAX: usize = 5;
     /// Maximum number of rows per interval.
-    pub const ROWS_MAX: usize = 400;
+    pub const ROWS_MAX: u32 = 400;
 
     /// Normalizes the ranges that a client requests: sorted, disjoint, within the limits. Malformed ranges are dropped.
     #[must_use]
@@ -28,35 +30,38 @@ impl Interval {
         ranges.sort_unstable();
         let mut free_from = 0;
         ranges.retain_mut(|range| {
-            range.first = range.first.max(free_from);
-            let is_left = range.first <= range.last;
-            free_from = free_from.max(range.last + 1);
+            let first = u64::from(range.first).max(free_from);
+            free_from = free_from.max(u64::from(range.last) + 1);
+            let is_left = first <= u64::from(range.last);
+            if is_left {
+                range.first = first as u32;
+            }
             is_left
         });
         ranges
     }
 
     fn new(first: u64, last: u64) -> Option<Self> {
-        // Larger than any list, and small enough that sums cannot overflow.
-        let first = usize::try_from(first).ok().filter(|first| *first <= u32::MAX as usize)?;
-        let last = usize::try_from(last).unwrap_or(usize::MAX);
-        (first <= last).then(|| Self { first, last: last.min(first + Self::ROWS_MAX - 1) })
+        // Larger than any list.
+        let first = u32::try_from(first).ok()?;
+        let last = u32::try_from(last).unwrap_or(u32::MAX);
+        (first <= last).then(|| Self { first, last: last.min(first.saturating_add(Self::ROWS_MAX - 1)) })
     }
 
     #[must_use]
     pub fn first(self) -> usize {
-        self.first
+        self.first as usize
     }
 
     #[must_use]
     pub fn last(self) -> usize {
-        self.last
+        self.last as usize
     }
 
     /// Row numbers in the interval.
     #[must_use]
     pub fn rows(self) -> std::ops::Range<usize> {
-        self.first..self.last + 1
+        self.first()..self.last() + 1
     }
 }
 
@@ -70,7 +75,7 @@ impl Serialize for Interval {
 impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let [first, last] = <[u64; 2]>::deserialize(deserializer)?;
-        let interval = Self::new(first, last).filter(|interval| interval.last as u64 == last);
+        let interval = Self::new(first, last).filter(|interval| u64::from(interval.last) == last);
         interval.ok_or_else(|| D::Error::custom("not an interval of rows"))
     }
 }
@@ -79,7 +84,7 @@ impl<'de> Deserialize<'de> for Interval {
 mod tests {
     use super::*;
 
-    fn check(ranges: &[[u64; 2]], expected: &[[usize; 2]]) {
+    fn check(ranges: &[[u64; 2]], expected: &[[u32; 2]]) {
         let intervals = Interval::from_ranges(ranges.iter().copied());
         let found: Vec<_> = intervals.iter().map(|interval| [interval.first, interval.last]).collect();
         assert_eq!(found, expected, "{ranges:?}");
@@ -96,6 +101,8 @@ mod tests {
     fn limits() {
         check(&[[5, 4], [0, 0], [u64::MAX, u64::MAX]], &[[0, 0]]);
         check(&[[100, u64::MAX]], &[[100, 499]]);
+        let last = u64::from(u32::MAX);
+        check(&[[last, last + 5], [last - 1, last], [last + 1, last + 1]], &[[u32::MAX - 1, u32::MAX]]);
         check(
             &[[0, 9], [10, 19], [20, 29], [30, 39], [40, 49], [50, 59]],
             &[[0, 9], [10, 19], [20, 29], [30, 39], [40, 49]],

@@ -213,9 +213,12 @@ impl Partition {
         let mut recipients = SessionRecipients::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         entry.relay.set_mask(user_id, key.slot, mask, &mut recipients);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut recipients);
-        let mut followed = subscription.members;
-        followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, turn.now.unix));
-        to_guild.extend(entry.relay.watch_members(of_guild, user_id, &followed));
+        let of_threads = members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, turn.now.unix);
+        let followed = match of_threads.is_empty() {
+            true => subscription.members,
+            false => subscription.members.iter().copied().chain(of_threads).collect(),
+        };
+        to_guild.extend(entry.relay.watch_members(of_guild, user_id, followed));
         let new_lists = subscription.thread_member_lists.iter().filter(|id| !had_lists.contains(id));
         to_guild.extend(new_lists.map(|id| ToGuild::ListThread { session: of_guild, thread_id: *id }));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));

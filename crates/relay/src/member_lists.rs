@@ -56,10 +56,12 @@ struct WatchedIntervals {
 #[derive(Debug)]
 struct Watcher {
     user_id: UserId,
-    /// Subscribed ranges, whether the channels are visible or not.
-    channels: Vec<ChannelRanges>,
+    /// Subscribed ranges, whether the channels are visible or not. Shared with the session.
+    channels: Arc<[ChannelRanges]>,
     lists: SmallVec<[WatchedIntervals; 1]>,
 }
+
+const _: () = assert!(size_of::<Watcher>() <= 112, "there is one per active session");
 
 #[derive(Debug, Default)]
 struct IntervalRows {
@@ -138,15 +140,16 @@ impl MemberLists {
                 + heap::of_set(&list.waiting)
         };
         let of_watcher = |watcher: &Watcher| {
-            let channels = watcher.channels.iter().map(|ranges| heap::of_buffer(&ranges.ranges)).sum::<usize>();
-            heap::boxed::<Watcher>() + heap::of_buffer(&watcher.channels) + channels
+            let ranges = watcher.channels.iter().map(|ranges| heap::of_buffer(&ranges.ranges)).sum::<usize>();
+            let channels = heap::allocated(2 * size_of::<usize>() + size_of_val(&*watcher.channels)) + ranges;
+            heap::boxed::<Watcher>() + channels / Arc::strong_count(&watcher.channels)
         };
         sample.of_tree(&self.lists, |_, list| of_list(list))
             + sample.of_map(&self.by_slot, |_, watcher| of_watcher(watcher))
     }
 
     /// A session's subscribed ranges before its guild view was reset.
-    pub fn subscribed_channels(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
+    pub fn subscribed_channels(&self, slot: u32) -> Option<(UserId, Arc<[ChannelRanges]>)> {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
     }
 
@@ -163,12 +166,12 @@ impl MemberLists {
         guild_id: GuildId,
         relay: RelayId,
         (user_id, slot): (UserId, u32),
-        channels: Vec<ChannelRanges>,
+        channels: Arc<[ChannelRanges]>,
         look_at: impl Fn(ChannelId) -> Option<ChannelView>,
         to_guild: &mut ToGuilds,
     ) -> Vec<Delivery> {
         let mut wanted: BTreeMap<ListId, (ChannelId, Vec<[u64; 2]>)> = BTreeMap::new();
-        for ChannelRanges { channel_id, ranges } in &channels {
+        for ChannelRanges { channel_id, ranges } in &*channels {
             let Some(channel_view) = look_at(*channel_id).filter(|channel_view| channel_view.is_in_view) else {
                 continue;
             };
@@ -179,7 +182,7 @@ impl MemberLists {
         let watcher = self
             .by_slot
             .entry(slot)
-            .or_insert_with(|| Box::new(Watcher { user_id, channels: Vec::new(), lists: SmallVec::new() }));
+            .or_insert_with(|| Box::new(Watcher { user_id, channels: Arc::default(), lists: SmallVec::new() }));
         watcher.channels = channels;
         let before: Vec<ListId> = watcher.lists.iter().map(|of| of.list).collect();
         let mut deliveries = Vec::new();
@@ -455,7 +458,7 @@ mod tests {
     }
 
     fn look(lists: &mut MemberLists, slot: u32) -> Vec<Delivery> {
-        let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
+        let rows = [ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }].into();
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
         lists.set(
             GUILD,

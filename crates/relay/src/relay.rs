@@ -287,7 +287,7 @@ impl Relay {
 
     /// A session watches exactly these members from now on; if its view has not begun yet, it receives their state when
     /// it begins. Returns messages for the guild.
-    pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
+    pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: Arc<[UserId]>) -> ToGuilds {
         let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
         let mut messages = self.watch_request(watched);
         let is_here = self.audience().and_then(|audience| audience.mask(user_id, session.slot)).is_some();
@@ -302,7 +302,7 @@ impl Relay {
         &mut self,
         user_id: UserId,
         slot: u32,
-        channels: Vec<ChannelRanges>,
+        channels: Arc<[ChannelRanges]>,
         recipients: &mut impl Recipients,
     ) -> ToGuilds {
         let mut messages = ToGuilds::new();

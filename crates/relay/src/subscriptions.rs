@@ -10,6 +10,7 @@ use crate::audience::Map;
 use guildhall_model::UserId;
 use guildhall_stdx::heap::{self, Sample};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Members with a first watcher, and members whose last watcher is gone.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(crate) struct Watched {
 #[derive(Debug)]
 struct Watching {
     user_id: UserId,
-    members: Vec<UserId>,
+    /// Sorted, without duplicates. Mostly shared with the session.
+    members: Arc<[UserId]>,
 }
 
 #[derive(Debug, Default)]
@@ -33,11 +35,9 @@ pub(crate) struct Subscriptions {
 impl Subscriptions {
     /// Replaces the members that a session watches. Returns the changes for the guild, and the members that are
     /// new to the session.
-    pub fn set(&mut self, user_id: UserId, slot: u32, members: &[UserId]) -> (Watched, Vec<UserId>) {
+    pub fn set(&mut self, user_id: UserId, slot: u32, members: Arc<[UserId]>) -> (Watched, Vec<UserId>) {
         let before = self.by_slot.get(&slot).map(|watching| watching.members.clone()).unwrap_or_default();
-        let mut members = members.to_vec();
-        members.sort_unstable();
-        members.dedup();
+        let members = if members.is_sorted_by(|a, b| a < b) { members } else { sorted(&members) };
         let mut watched = Watched::default();
         for gone in before.iter().filter(|id| members.binary_search(id).is_err()) {
             self.unwatch(*gone, slot, &mut watched);
@@ -62,7 +62,9 @@ impl Subscriptions {
     pub fn heap_bytes(&self, sample: Sample) -> usize {
         let of_slots =
             |slots: &SmallVec<[u32; 2]>| if slots.spilled() { heap::allocated(slots.capacity() * 4) } else { 0 };
-        sample.of_map(&self.by_slot, |_, watching| heap::boxed::<Watching>() + heap::of_buffer(&watching.members))
+        let of_members =
+            |of: &Arc<[UserId]>| heap::allocated(2 * size_of::<usize>() + size_of_val(&**of)) / Arc::strong_count(of);
+        sample.of_map(&self.by_slot, |_, watching| heap::boxed::<Watching>() + of_members(&watching.members))
             + sample.of_map(&self.watchers, |_, slots| of_slots(slots))
     }
 
@@ -103,6 +105,13 @@ impl Subscriptions {
     }
 }
 
+fn sorted(members: &[UserId]) -> Arc<[UserId]> {
+    let mut members = members.to_vec();
+    members.sort_unstable();
+    members.dedup();
+    members.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,12 +125,12 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         let watched = |added: &[u64], removed: &[u64]| Watched { added: ids(added), removed: ids(removed) };
         let me = UserId::new(1);
-        assert_eq!(subscriptions.set(me, 5, &ids(&[8, 7, 7])), (watched(&[7, 8], &[]), ids(&[7, 8])));
-        assert_eq!(subscriptions.set(me, 6, &ids(&[8, 9])), (watched(&[9], &[]), ids(&[8, 9])));
-        assert_eq!(subscriptions.set(me, 5, &ids(&[7])), (watched(&[], &[]), ids(&[])));
+        assert_eq!(subscriptions.set(me, 5, ids(&[8, 7, 7]).into()), (watched(&[7, 8], &[]), ids(&[7, 8])));
+        assert_eq!(subscriptions.set(me, 6, ids(&[8, 9]).into()), (watched(&[9], &[]), ids(&[8, 9])));
+        assert_eq!(subscriptions.set(me, 5, ids(&[7]).into()), (watched(&[], &[]), ids(&[])));
         assert_eq!(subscriptions.member_watchers(Some(UserId::new(8))).collect::<Vec<_>>(), [(me, 6)]);
         assert_eq!(subscriptions.remove(6), watched(&[], &[8, 9]));
-        assert_eq!(subscriptions.set(me, 5, &[]), (watched(&[], &[7]), ids(&[])));
+        assert_eq!(subscriptions.set(me, 5, Arc::default()), (watched(&[], &[7]), ids(&[])));
         assert_eq!(subscriptions.remove(5), watched(&[], &[]));
         assert!(subscriptions.watched().is_empty() && subscriptions.by_slot.is_empty());
     }
@@ -130,7 +139,7 @@ mod tests {
     fn watched_members_are_reported_in_a_fixed_order() {
         let mut subscriptions = Subscriptions::default();
         let members: Vec<u64> = (1..50).collect();
-        subscriptions.set(UserId::new(1), 5, &ids(&members));
+        subscriptions.set(UserId::new(1), 5, ids(&members).into());
         assert_eq!(subscriptions.watched(), ids(&members));
     }
 }

@@ -5,6 +5,7 @@
 
 use guildhall_model::{GuildId, to_gateway::Subscription};
 use guildhall_stdx::heap::{self, Sample};
+use std::sync::Arc;
 
 /// Attachment of a session to one guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +71,14 @@ impl Guilds {
     /// Estimated heap memory.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
+        let counts = 2 * size_of::<usize>();
         let of_subscription = |of: &Subscription| {
-            let channels = Sample::SMALL.of_vec(&of.channels, |ranges| heap::of_buffer(&ranges.ranges));
+            let ranges = Sample::SMALL.of_slice(&of.channels, |ranges| heap::of_buffer(&ranges.ranges));
+            let channels = heap::allocated(counts + size_of_val(&*of.channels)) + ranges;
             heap::boxed::<Subscription>()
-                + heap::of_buffer(&of.members)
+                + heap::allocated(counts + size_of_val(&*of.members)) / Arc::strong_count(&of.members)
                 + heap::of_buffer(&of.thread_member_lists)
-                + channels
+                + channels / Arc::strong_count(&of.channels)
         };
         Sample::SMALL.of_vec(&self.0, |entry| entry.subscription.as_deref().map_or(0, of_subscription))
     }

@@ -144,7 +144,7 @@ impl From<&Subscription> for SubscriptionSnapshot {
             activities: from.activities,
             threads: from.threads,
             member_updates: from.member_updates,
-            members: from.members.clone(),
+            members: from.members.to_vec(),
             channels: from.channels.iter().map(|of| (of.channel_id, ranges(&of.ranges))).collect(),
             thread_member_lists: from.thread_member_lists.clone(),
         }
@@ -161,7 +161,7 @@ impl From<SubscriptionSnapshot> for Subscription {
             activities: from.activities,
             threads: from.threads,
             member_updates: from.member_updates,
-            members: from.members,
+            members: from.members.into(),
             channels: from.channels.into_iter().map(channel).collect(),
             thread_member_lists: from.thread_member_lists,
         }

@@ -13,6 +13,7 @@
 use super::{PayloadError, guild_of, ids_of};
 use crate::id::{ChannelId, GuildId, UserId};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// Rows of a member list, both ends inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +116,8 @@ fn distinct(ranges: impl Iterator<Item = RowRange>, max: usize) -> Vec<RowRange>
             kept.push(range);
         }
     }
+    // Sessions keep them, and the default capacity is four.
+    kept.shrink_to_fit();
     kept
 }
 
@@ -167,13 +170,15 @@ pub struct Subscription {
     pub threads: bool,
     /// See [`SubscriptionPatch::member_updates`].
     pub member_updates: bool,
-    /// Sorted, without duplicates.
-    pub members: Vec<UserId>,
-    /// Each channel once.
-    pub channels: Vec<ChannelRanges>,
+    /// Sorted, without duplicates. Shared with the relay.
+    pub members: Arc<[UserId]>,
+    /// Each channel once. Shared with the relay.
+    pub channels: Arc<[ChannelRanges]>,
     /// Sorted, without duplicates.
     pub thread_member_lists: Vec<ChannelId>,
 }
+
+const _: () = assert!(size_of::<Subscription>() <= 64, "there is one per active session");
 
 impl Subscription {
     /// Channels with subscribed member lists.
@@ -198,8 +203,8 @@ impl Subscription {
         take(&mut self.activities, patch.activities);
         take(&mut self.threads, patch.threads);
         take(&mut self.member_updates, patch.member_updates);
-        take(&mut self.members, patch.members);
-        take(&mut self.channels, patch.channels);
+        take(&mut self.members, patch.members.map(Into::into));
+        take(&mut self.channels, patch.channels.map(Into::into));
         take(&mut self.thread_member_lists, patch.thread_member_lists);
     }
 }

@@ -148,7 +148,7 @@ impl Stream {
     }
 
     fn watch(&mut self, user: u64, slot: u32, members: &[u64]) -> Vec<String> {
-        words(self.relay.watch_members(key(slot), UserId::new(user), &users(members)))
+        words(self.relay.watch_members(key(slot), UserId::new(user), users(members).into()))
     }
 
     /// Deliveries, which come last, are sorted: their order means nothing.

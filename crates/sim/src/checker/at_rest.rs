@@ -136,7 +136,7 @@ impl Checker {
             let account = self.accounts.get(&user);
             account.map(|user| user.global_name.clone().unwrap_or(user.username.clone())).unwrap_or_default()
         };
-        for looked_at in &session.subscription.channels {
+        for looked_at in session.subscription.channels.iter() {
             let channel = looked_at.channel_id.get();
             let Some(of) = self.state.channels.get(&channel) else { continue };
             if !self.state.viewers(channel).contains(&session.user) {

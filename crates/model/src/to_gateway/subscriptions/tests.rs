@@ -115,7 +115,7 @@ fn b2_only_keys_that_are_present_and_sound_change_anything() {
         assert_eq!(subscription, before, "{sub}");
     }
     subscription.merge(parse_one(&json!({"members": ["7"], "threads": true})));
-    assert_eq!(subscription, Subscription { members: vec![UserId::new(7)], threads: true, ..before });
+    assert_eq!(subscription, Subscription { members: [UserId::new(7)].into(), threads: true, ..before });
     subscription.merge(parse_one(&json!({"members": [], "channels": {}, "typing": false, "threads": false})));
     assert_eq!(subscription, Subscription::default());
 }
@@ -157,7 +157,7 @@ fn assert_within_limits(subscription: &Subscription) {
     assert!(subscription.thread_member_lists.len() <= Subscription::THREAD_LISTS_MAX);
     assert!(strictly_ascending(&subscription.thread_member_lists));
     assert!(subscription.channels.len() <= Subscription::CHANNELS_MAX);
-    for channel in &subscription.channels {
+    for channel in subscription.channels.iter() {
         assert!((1..=Subscription::RANGES_MAX).contains(&channel.ranges.len()));
         for range in &channel.ranges {
             assert!(range.first <= range.last && range.len() <= Subscription::RANGE_ROWS_MAX);
