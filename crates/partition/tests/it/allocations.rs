@@ -3,7 +3,7 @@
 use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
-use guildhall_model::ChannelType;
+use guildhall_model::{ChannelType, User};
 use guildhall_partition::{
     Account, Closed, Compression, ConnParams, Delivery, Output, OwnData, Partition, PartitionConfig, StreamCodec,
     Transport,
@@ -49,7 +49,7 @@ const PREPARED: Compression = ClientParams::deflate(Encoding::Json, false, 15).c
 const TAKEOVER: Compression = ClientParams::deflate(Encoding::Json, true, 15).conn.compression;
 
 /// Kind of account of the sessions.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Bot,
     Active,
@@ -58,6 +58,8 @@ enum Kind {
 
 /// Many JSON sessions of one account, in one guild. They share one log.
 struct Crowd {
+    account: Arc<User>,
+    params: ConnParams,
     clock: FakeClock,
     partition: Partition,
     guild: Guild,
@@ -82,6 +84,8 @@ impl Crowd {
         config.passive_above_members = (kind == Kind::Passive).then_some(0);
         config.stream_codec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: None };
         let mut crowd = Self {
+            account,
+            params: ConnParams { encoding: Encoding::Json, compression },
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
             guild,
@@ -90,21 +94,25 @@ impl Crowd {
             mail: VecDeque::new(),
             conns: Vec::new(),
         };
-        let now = crowd.clock.now();
-        let params = ConnParams { encoding: Encoding::Json, compression };
-        for _ in 0..count {
-            let key = crowd.partition.accept(now, params, &mut crowd.transport);
-            // Messages and members without presences: otherwise each session would receive those of all others.
-            let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
-            crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.transport);
-            let account =
-                Account { user: account.clone(), guilds: vec![id(1)], token: 0, expires_at: None, admission: None };
-            crowd.partition.handle_authenticated(now, key, Ok(account), &mut crowd.transport);
-            crowd.conns.push(key);
-        }
-        crowd.go_around();
+        crowd.attach(count);
         assert_eq!(crowd.partition.sessions_count(), count);
         crowd
+    }
+
+    /// More sessions enter the guild.
+    fn attach(&mut self, count: usize) {
+        let now = self.clock.now();
+        for _ in 0..count {
+            let key = self.partition.accept(now, self.params, &mut self.transport);
+            // Messages and members without presences: otherwise each session would receive those of all others.
+            let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
+            self.partition.handle_bytes(now, key, &mut identify, &mut self.transport);
+            let user = self.account.clone();
+            let account = Account { user, guilds: vec![id(1)], token: 0, expires_at: None, admission: None };
+            self.partition.handle_authenticated(now, key, Ok(account), &mut self.transport);
+            self.conns.push(key);
+        }
+        self.go_around();
     }
 
     fn go_around(&mut self) {
@@ -215,6 +223,44 @@ impl Crowd {
 
 fn crowds(kind: Kind, compression: Compression) -> [Crowd; 2] {
     [100, 1_000].map(|count| Crowd::new(kind, compression, count))
+}
+
+/// Cost of one more session, with the guild's part and that of the bytes that its client sends.
+struct SessionCost {
+    /// From its upgrade on, until the client has acknowledged all dispatches.
+    allocations: u64,
+    /// Allocations that are left then, and their bytes.
+    left: i64,
+    left_bytes: i64,
+}
+
+fn cost_of_a_session(kind: Kind) -> SessionCost {
+    const MORE: usize = 256;
+    let mut crowd = Crowd::new(kind, Compression::None, MORE);
+    crowd.heartbeats();
+    let info = allocation_counter::measure(|| {
+        crowd.attach(MORE);
+        crowd.heartbeats();
+    });
+    SessionCost {
+        allocations: info.count_total / MORE as u64,
+        left: info.count_current / MORE as i64,
+        left_bytes: info.bytes_current / MORE as i64,
+    }
+}
+
+/// The bounds are what was counted, and a tenth more.
+#[test]
+fn a_session_is_a_few_allocations() {
+    let bounds = [(Kind::Bot, 99, 6, 612), (Kind::Active, 100, 6, 664), (Kind::Passive, 100, 6, 664)];
+    let mut past = Vec::new();
+    for (kind, allocations_max, left_max, bytes_max) in bounds {
+        let SessionCost { allocations, left, left_bytes } = cost_of_a_session(kind);
+        if allocations > allocations_max || left > left_max || left_bytes > bytes_max {
+            past.push(format!("{kind:?}: {allocations} allocations, of which {left} with {left_bytes} bytes are left"));
+        }
+    }
+    assert!(past.is_empty(), "{past:#?}");
 }
 
 #[test]
