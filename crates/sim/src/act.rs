@@ -4,6 +4,7 @@ mod backend;
 mod clients;
 mod commands;
 mod directs;
+mod friends;
 mod moderation;
 mod resource_actions;
 mod setup;
@@ -142,6 +143,7 @@ impl World {
                 self.client_acts(client);
             }
             90 => self.storm()?,
+            92..96 => self.act_among_friends()?,
             91 if self.rng.chance(0.3) => self.restart()?,
             _ => {}
         }

@@ -56,6 +56,10 @@ pub enum InjectedFault {
     Dms,
     /// One partition sends messages of a group to users who have left it.
     Leavers,
+    /// One partition sends presences to accounts that were friends once.
+    Friends,
+    /// Searches find messages of channels that the account may not read.
+    Searches,
     /// The hand-over of one partition lacks an entry of each session.
     Handover,
     /// The sessions of one partition go on with a seq that is one too small.
@@ -81,6 +85,8 @@ pub struct FaultInjector {
     streams: BTreeMap<RelayId, Stream>,
     /// Everyone who was ever a recipient of a direct message.
     written_to: BTreeMap<ChannelId, BTreeSet<UserId>>,
+    /// Everyone who was ever sent an account's presence.
+    shown_to: BTreeMap<u64, BTreeSet<UserId>>,
 }
 
 /// Faults in one relay's stream.
@@ -94,7 +100,7 @@ struct Stream {
 
 impl FaultInjector {
     pub fn new(kind: InjectedFault) -> Self {
-        Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new() }
+        Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new(), shown_to: BTreeMap::new() }
     }
 
     /// The messages that replace `message`, numbered without a gap.
@@ -160,6 +166,24 @@ impl FaultInjector {
             }
             InjectedFault::Leavers if is_message => ever.iter().copied().collect(),
             _ => to,
+        }
+    }
+
+    /// Accounts to which a partition sends the presence of a friend.
+    pub fn friends(&mut self, side: usize, of: u64, to: &[UserId]) -> Vec<UserId> {
+        let ever = self.shown_to.entry(of).or_default();
+        ever.extend(to);
+        let is_chosen = self.kind == InjectedFault::Friends && side == VICTIM;
+        if is_chosen { ever.iter().copied().collect() } else { to.to_vec() }
+    }
+
+    /// Channels in which an account searches, of all that there are.
+    pub fn searched(&self, readable: Vec<ChannelId>, all: &[u64]) -> Vec<ChannelId> {
+        match self.kind {
+            InjectedFault::Searches => {
+                all.iter().map(|id| ChannelId::new(*id)).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            _ => readable,
         }
     }
 
@@ -249,6 +273,8 @@ impl FaultInjector {
             | InjectedFault::Tokens
             | InjectedFault::Dms
             | InjectedFault::Leavers
+            | InjectedFault::Friends
+            | InjectedFault::Searches
             | InjectedFault::Handover
             | InjectedFault::Seq
             | InjectedFault::Voice

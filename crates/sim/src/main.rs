@@ -33,7 +33,8 @@ struct Args {
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
     /// Inject a fault: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
-    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers, handover, seq, voice or waiting.
+    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers, friends, searches, handover, seq,
+    /// voice or waiting.
     #[arg(long = "break", value_parser = injected_fault, default_value = "nothing")]
     broken: InjectedFault,
     /// The same as `--break permissions`.
@@ -45,7 +46,7 @@ struct Args {
 }
 
 /// What can be broken, by name.
-const INJECTED_FAULTS: [(&str, InjectedFault); 23] = [
+const INJECTED_FAULTS: [(&str, InjectedFault); 25] = [
     ("nothing", InjectedFault::None),
     ("permissions", InjectedFault::Permissions),
     ("staleness", InjectedFault::Staleness),
@@ -65,6 +66,8 @@ const INJECTED_FAULTS: [(&str, InjectedFault); 23] = [
     ("tokens", InjectedFault::Tokens),
     ("dms", InjectedFault::Dms),
     ("leavers", InjectedFault::Leavers),
+    ("friends", InjectedFault::Friends),
+    ("searches", InjectedFault::Searches),
     ("handover", InjectedFault::Handover),
     ("seq", InjectedFault::Seq),
     ("voice", InjectedFault::Voice),

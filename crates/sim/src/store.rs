@@ -6,10 +6,10 @@ use crate::checker::{Fault, fault};
 use futures_util::FutureExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, MessageId, User, UserId};
-use guildhall_store::{MemoryStore, Store as _, StoreError};
+use guildhall_store::{MemoryStore, MessageSearch, Page, SearchPage, Store as _, StoreError};
 use std::{fmt, future::Future, sync::Arc};
 
-/// More guilds and direct messages of one account there are not.
+/// More guilds and direct messages of one account, and messages of a channel, there are not.
 const MANY: u32 = 1_000;
 
 /// See the module.
@@ -54,6 +54,15 @@ impl Store {
 
     pub fn message(&self, channel: ChannelId, message: MessageId) -> Result<Option<MessageRecord>, Fault> {
         now(self.0.message(channel, message))
+    }
+
+    /// All that a channel or thread has.
+    pub fn messages(&self, channel: ChannelId) -> Result<Vec<MessageRecord>, Fault> {
+        now(self.0.messages(channel, Page::Newest, MANY))
+    }
+
+    pub fn search(&self, search: &MessageSearch) -> Result<SearchPage, Fault> {
+        now(self.0.search_messages(search))
     }
 
     pub fn guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, Fault> {

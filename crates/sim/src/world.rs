@@ -9,10 +9,12 @@
 mod accounts;
 mod clients;
 mod directs;
+mod friends;
 mod guild;
 mod partitions;
 mod rest;
 mod restart;
+mod search;
 
 use crate::{
     Options, Summary, Violation,
@@ -20,12 +22,13 @@ use crate::{
     checker::{Checker, Fault, InTransit, SessionLimits},
     client::{Client, ConnInfo},
     faults::FaultInjector,
-    model::{DirectEvent, Publication, State},
+    model::{DirectEvent, FriendEvent, Publication, State},
     pipeline::Pipeline,
     store::Store,
 };
 use accounts::Tokens;
 use directs::{Directs, DirectsRead};
+use friends::Friends;
 use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild, Whose};
@@ -61,6 +64,7 @@ enum PartitionCommand {
     UserChanged(Arc<User>),
     Publish { published: Arc<Published>, publication: Publication },
     DirectEvent { published: Arc<Published>, event: Rc<DirectEvent> },
+    Friend { published: Arc<Published>, event: Rc<FriendEvent> },
     DirectsRead { session: SlotKey, read: DirectsRead },
     Close(Whose, CloseCode),
     Moved { socket: FakeSocket, conn: Box<MovingConn>, serial: u64 },
@@ -120,6 +124,7 @@ pub struct World {
     past: Counters,
     pipeline: Pipeline,
     pub directs: Directs,
+    pub friends: Friends,
     store: Store,
     fault_injector: FaultInjector,
     step: u32,
@@ -292,6 +297,7 @@ impl World {
             jobs: VecDeque::new(),
             pipeline: Pipeline::default(),
             directs,
+            friends: Friends::default(),
             store,
             fault_injector: FaultInjector::new(options.injected_fault),
             step: 0,

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    model::{AudienceModel, Publication, Reader},
+    model::{AudienceModel, FriendEvent, Publication, Reader},
     session::{Content, Session},
 };
 use guildhall_guild_protocol::Whose;
@@ -54,6 +54,15 @@ impl Checker {
                 let redaction = publication.redaction(reader);
                 let text = format!("{} {}", publication.name(), publication.text(redaction));
                 session.expect(Content::Own(text.into()));
+            }
+        }
+    }
+
+    /// A partition is about to deliver a presence to friends of its account: to the first shard of theirs.
+    pub fn publish_friend(&mut self, side: usize, event: &FriendEvent) {
+        for session in self.living(side).filter(|session| !session.is_bot && session.is_first_shard) {
+            if event.to.contains(&session.user) {
+                session.expect(Content::Friend(event.text.clone()));
             }
         }
     }

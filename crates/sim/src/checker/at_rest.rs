@@ -72,6 +72,21 @@ impl Checker {
         self.check_lists(session)
     }
 
+    /// Checks the presences that a session's client has of friends, `(friend, status)`.
+    pub fn check_friends(&self, at: usize, friends: impl Iterator<Item = (u64, Status)>) -> Result<(), Fault> {
+        let session = &self.sessions[at];
+        if session.is_bot || !session.is_first_shard || session.is_confused {
+            return Ok(());
+        }
+        for (friend, status) in friends {
+            let known = session.known.friends.get(&friend).map_or("offline", String::as_str);
+            if known != status_text(status) {
+                return fault(format!("{} has {known} of friend {friend}, which is {status:?}", session.user));
+            }
+        }
+        Ok(())
+    }
+
     fn check_presences(&self, session: &Session) -> Result<(), Fault> {
         let members: BTreeSet<u64> = self.state.members.keys().copied().collect();
         let reported = match session.is_bot {

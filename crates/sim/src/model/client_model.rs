@@ -12,6 +12,8 @@ pub struct ClientModel {
     pub voice: BTreeMap<u64, u64>,
     /// Of who is not offline.
     pub presences: BTreeMap<u64, String>,
+    /// Of friends who are not offline, whatever the guild.
+    pub friends: BTreeMap<u64, String>,
     /// Open threads: the channel each is in, and its name.
     pub threads: BTreeMap<u64, (u64, String)>,
     /// Rows by list id; `None` for rows that it has not received.
@@ -28,6 +30,13 @@ fn items(value: &Value) -> &[Value] {
 
 fn user_of(value: &Value) -> u64 {
     if value["user_id"].is_null() { id(&value["user"]["id"]) } else { id(&value["user_id"]) }
+}
+
+fn apply_presence(presences: &mut BTreeMap<u64, String>, presence: &Value) {
+    match presence["status"].as_str().unwrap_or("offline") {
+        "offline" => presences.remove(&user_of(presence)),
+        status => presences.insert(user_of(presence), status.to_owned()),
+    };
 }
 
 /// Header or member.
@@ -63,15 +72,18 @@ impl ClientModel {
             "READY" => {
                 *self = Self::default();
                 items(&d["guilds"]).iter().for_each(|guild| self.guild(guild));
+                self.friends(d);
             }
             "GUILD_CREATE" => {
-                *self = Self::default();
+                self.forget_guild();
                 self.guild(d);
             }
             "READY_SUPPLEMENTAL" => {
                 items(&d["guilds"]).iter().for_each(|guild| self.voice_states(&guild["voice_states"]));
+                self.friends(d);
             }
-            "GUILD_DELETE" => *self = Self::default(),
+            "GUILD_DELETE" => self.forget_guild(),
+            "PRESENCE_UPDATE" if d["guild_id"].is_null() => apply_presence(&mut self.friends, d),
             "PRESENCE_UPDATE" => self.presence(d),
             "GUILD_MEMBER_REMOVE" => drop(self.presences.remove(&id(&d["user"]["id"]))),
             "MESSAGE_CREATE" => {
@@ -103,6 +115,17 @@ impl ClientModel {
             _ => {}
         }
         Ok(())
+    }
+
+    fn forget_guild(&mut self) {
+        *self = Self { friends: std::mem::take(&mut self.friends), ..Self::default() };
+    }
+
+    /// Those in READY, in whichever form.
+    fn friends(&mut self, d: &Value) {
+        for presence in items(&d["presences"]).iter().chain(items(&d["merged_presences"]["friends"])) {
+            apply_presence(&mut self.friends, presence);
+        }
     }
 
     fn guild(&mut self, guild: &Value) {
@@ -140,10 +163,7 @@ impl ClientModel {
     }
 
     fn presence(&mut self, presence: &Value) {
-        match presence["status"].as_str().unwrap_or("offline") {
-            "offline" => self.presences.remove(&user_of(presence)),
-            status => self.presences.insert(user_of(presence), status.to_owned()),
-        };
+        apply_presence(&mut self.presences, presence);
     }
 
     /// Applies operations in order, then cuts the list to the length that the groups add up to.

@@ -77,6 +77,17 @@ impl State {
         }
     }
 
+    /// Whether a member may read earlier messages of a channel or thread.
+    pub fn reads_history(&self, user: u64, place: u64, now_unix_ms: i64) -> bool {
+        if let Some(thread) = self.threads.get(&place) {
+            let of_parent = self.channel_permissions(user, thread.parent, now_unix_ms);
+            return of_parent & READ_MESSAGE_HISTORY != 0 && self.sees_place(user, place, now_unix_ms);
+        }
+        let Some(channel) = self.channels.get(&place) else { return false };
+        let needed = VIEW_CHANNEL | READ_MESSAGE_HISTORY | if channel.is_voice() { CONNECT } else { 0 };
+        channel.holds_messages() && self.channel_permissions(user, place, now_unix_ms) & needed == needed
+    }
+
     /// Whether a user account may request the whole list of members: MANAGE_ROLES, KICK_MEMBERS or BAN_MEMBERS.
     pub fn may_list_members(&self, user: u64, now_unix_ms: i64) -> bool {
         self.guild_permissions(user, now_unix_ms) & (MANAGE_ROLES | KICK_MEMBERS | BAN_MEMBERS) != 0
@@ -93,5 +104,10 @@ impl MemberModel {
 impl ChannelModel {
     pub(super) fn is_voice(&self) -> bool {
         matches!(self.kind, 2 | 13)
+    }
+
+    /// Neither a category nor a directory or forum.
+    fn holds_messages(&self) -> bool {
+        !matches!(self.kind, 4 | 14 | 15 | 16)
     }
 }

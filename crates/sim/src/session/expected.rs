@@ -27,6 +27,8 @@ pub enum Content {
     Threads(ThreadList),
     /// Of a direct message.
     Direct(Rc<DirectEvent>),
+    /// Presence of a friend, which no replay repeats.
+    Friend(Rc<str>),
     /// Made for this session.
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
@@ -71,7 +73,7 @@ impl Content {
         match self {
             Self::Event(..) | Self::Made(..) | Self::List(..) | Self::Threads(_) => true,
             Self::GuildNotice(_) | Self::Guild(..) | Self::Channel(_) => true,
-            Self::Direct(_) | Self::Own(_) | Self::Ready | Self::Refusal => false,
+            Self::Direct(_) | Self::Friend(_) | Self::Own(_) | Self::Ready | Self::Refusal => false,
         }
     }
 
@@ -83,6 +85,7 @@ impl Content {
             Self::Channel(dispatch) => dispatch.text.clone(),
             Self::Made(text, _)
             | Self::List(text, _)
+            | Self::Friend(text)
             | Self::Own(text)
             | Self::GuildNotice(text)
             | Self::Guild(text, _) => text.clone(),

@@ -30,6 +30,10 @@ impl Session {
             if expected.withheld == Withheld::Yes {
                 continue;
             }
+            if let Content::Friend(_) = expected.content {
+                expected.withheld = Withheld::Yes;
+                continue;
+            }
             if let (Content::Channel(dispatch), Some(state)) = (&mut expected.content, state)
                 && let OutOfView::Text(text) = &dispatch.out_of_view
                 && state.members.contains_key(&user)
@@ -52,7 +56,7 @@ impl Session {
                 Content::List(_, None) | Content::GuildNotice(_) | Content::Guild(..) => {
                     state.members.contains_key(&user)
                 }
-                Content::Own(_) | Content::Direct(_) | Content::Ready | Content::Refusal => true,
+                Content::Own(_) | Content::Direct(_) | Content::Friend(_) | Content::Ready | Content::Refusal => true,
             });
             if let Content::Own(_) | Content::Direct(_) | Content::Ready | Content::Refusal = expected.content {
                 continue;

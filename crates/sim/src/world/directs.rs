@@ -243,8 +243,16 @@ impl World {
         if let Some(listed) = listed {
             self.checker.directs_read(now, (side, session), &listed);
         }
+        let friend_presences = |session| {
+            let user = self.sides[side].partition.session(session).map(|session| session.user.id.get());
+            user.map(|user| self.friends.presences(user)).unwrap_or_default()
+        };
+        let own = directs.map(|directs| OwnData {
+            directs,
+            friend_presences: friend_presences(session),
+            ..OwnData::default()
+        });
         let Side { partition, link, .. } = &mut self.sides[side];
-        let own = directs.map(|directs| OwnData { directs, ..OwnData::default() });
         partition.handle_directs(now, session, own, link);
         self.after(side)
     }

@@ -88,6 +88,7 @@ impl World {
                 self.publish_to_accounts_at(side, &published, &publication)
             }
             PartitionCommand::DirectEvent { published, event } => self.publish_direct_at(side, &published, &event),
+            PartitionCommand::Friend { published, event } => self.friend_at(side, &published, &event),
             PartitionCommand::DirectsRead { session, read } => self.directs_read_at(side, session, read),
             PartitionCommand::Close(whose, code) => self.close_at(side, &whose, code),
             PartitionCommand::Authenticated { conn, result } => self.authenticated(side, conn, result),
@@ -286,9 +287,9 @@ impl World {
                     return fault("a session is fetched without other nodes");
                 }
                 Output::FetchMessages { .. } => return fault("messages are fetched without a request"),
+                Output::ShowFriends { user_id, friends } => self.show_friends(user_id.get(), &friends),
                 Output::SessionNews(_)
                 | Output::PresenceChanged(_)
-                | Output::ShowFriends { .. }
                 | Output::IdentifyRefused(_)
                 | Output::ResumeRefused(_)
                 | Output::Canary(_) => {}

@@ -61,6 +61,8 @@ impl World {
             if let (Phase::Live, Some(session)) = (client.phase, client.session) {
                 self.checker.check_complete(session, client.seq)?;
                 self.checker.check_known(session)?;
+                let friends = self.friends.of(client.user.id.get()).into_iter();
+                self.checker.check_friends(session, friends.map(|friend| (friend, self.friends.shown(friend))))?;
             }
         }
         self.at_client = None;
