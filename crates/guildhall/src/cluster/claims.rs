@@ -63,6 +63,11 @@ impl<A: Clone + Send + Sync + 'static> Claims<A> {
         }
     }
 
+    /// Whether a claim has no answer yet.
+    pub fn has(&self, key: Key) -> bool {
+        lock(&self.under_way).contains_key(&key)
+    }
+
     /// None: too many claims wait.
     fn begin(&self, key: Key, work: impl Future<Output = A> + Send + 'static) -> Option<watch::Receiver<Option<A>>> {
         let mut under_way = lock(&self.under_way);
@@ -171,6 +176,7 @@ mod tests {
             1
         };
         assert_eq!(claims.answer((1, Sought::Session), work, ready(())).await, None);
+        assert!(claims.has((1, Sought::Session)) && !claims.has((1, Sought::Mirror)));
         let mut answer = claims.begin((1, Sought::Session), async { 2 }).unwrap();
         gate.wait().await;
         assert_eq!(*answer.wait_for(Option::is_some).await.unwrap(), Some(1));
@@ -198,7 +204,7 @@ mod tests {
     async fn a_claim_beyond_the_limit_waits_and_one_whose_work_panics_is_forgotten() {
         let claims = claims();
         assert_eq!(claims.answer((0, Sought::Session), async { panic!("on purpose") }, pending()).await, None);
-        assert!(lock(&claims.under_way).is_empty());
+        assert!(!claims.has((0, Sought::Session)));
         for ticket in 0..CLAIMS_MAX as u64 {
             assert!(claims.begin((ticket, Sought::Session), pending()).is_some());
         }

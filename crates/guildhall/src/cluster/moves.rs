@@ -251,7 +251,9 @@ impl<P: SessionPort> SessionMoves<P> {
             Err(ResumeFault::Unknown) if uses_mirrors => match self.mirrors.view_here(&session_id).await {
                 Some(MirrorView { unsent: Some(_), seq, .. }) => FetchAnswer::Mirror(seq),
                 Some(view) if knows_held => FetchAnswer::Held(view.from.incarnation),
-                Some(_) | None => FetchAnswer::Unknown,
+                // This claim has taken the mirror, and the session is about to be in `released`, or is there.
+                Some(_) | None if waits && self.claims.has((ticket, Sought::Mirror)) => FetchAnswer::Working,
+                Some(_) | None => self.part(ticket, 0).unwrap_or(FetchAnswer::Unknown),
             },
             Err(ResumeFault::Unknown) => FetchAnswer::Unknown,
             Err(fault) => FetchAnswer::Refused(fault.name().to_owned()),
