@@ -163,7 +163,7 @@ conformance-metrics: tools-test build-suites
 conformance-cluster: tools-test build-suites ## Three nodes on NATS and PostgreSQL while things fail; needs both servers
 	python3 -m unittest discover -q -s conformance/cluster
 	conformance/cluster/run --server $(SUITE_BINARY)
-	conformance/cluster/faults --quick --server $(SUITE_BINARY)
+	conformance/cluster/faults --quick --mirrors 0 --server $(SUITE_BINARY)
 	conformance/cluster/libraries --server $(SUITE_BINARY)
 	conformance/cluster/libraries --drain --server $(SUITE_BINARY)
 
