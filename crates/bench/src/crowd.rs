@@ -114,7 +114,7 @@ pub fn member(n: usize) -> Member {
     let mut member = Member::new(Arc::new(user(n)), Timestamp(1_700_000_000_000 + n as i64));
     member.roles = roles_of(n).collect();
     if luck(n, 2).chance(0.15) {
-        member.nick = Some(format!("nick of {n}"));
+        member.nick = Some(format!("nick of {n}").into());
     }
     member
 }

@@ -104,7 +104,7 @@ impl Plan {
             let mut user = User::new(ids.at(Timestamp(joined.0 - age)), &name.username);
             user.global_name = name.global_name;
             let mut member = Member::new(Arc::new(user), joined);
-            member.nick = name.nick;
+            member.nick = name.nick.map(Into::into);
             member
         };
         let plain = |username: &str, shown: &str| Name {

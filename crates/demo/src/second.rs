@@ -56,7 +56,7 @@ impl Second {
                 let mut user = User::new(ids.at(Timestamp(joined.0 - HOUR_MS)), &name.username);
                 user.global_name = name.global_name;
                 let mut member = Member::new(Arc::new(user), joined);
-                member.nick = name.nick;
+                member.nick = name.nick.map(Into::into);
                 member
             })
             .collect();

@@ -118,7 +118,7 @@ mod tests {
 
     fn ana(nick: Option<&str>) -> Arc<Member> {
         let member = Member::new(Arc::new(User::new(ANA, "ana")), Timestamp(0));
-        Arc::new(Member { nick: nick.map(str::to_owned), ..member })
+        Arc::new(Member { nick: nick.map(Into::into), ..member })
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         replica.apply(&ReplicaUpdate::Member(UserId::new(8), Some(ana(None))));
         replica.apply(&ReplicaUpdate::Member(ANA, Some(ana(Some("a")))));
         assert_eq!(replica.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));
-        assert_eq!(replica.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
+        assert_eq!(replica.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".into())));
         assert_eq!(replica.voice.len(), 1);
 
         replica.apply(&ReplicaUpdate::Structure(structure(&[])));

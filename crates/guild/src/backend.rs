@@ -226,7 +226,7 @@ impl Guild {
     fn as_put(&self, now: Now, new: &NewMember, before: Option<&Member>) -> Member {
         Member {
             user: new.user.clone(),
-            nick: new.nick.clone(),
+            nick: new.nick.as_deref().map(Into::into),
             roles: self.existing_roles(&new.roles),
             joined_at: new.joined_at.or(before.as_ref().map(|before| before.joined_at)).unwrap_or(now.unix),
             deaf: new.deaf,

@@ -142,7 +142,13 @@ impl Guild {
             self.check_hand_out(guild_context, *role_id)?;
         }
         let member = Member::new(join.user.clone(), now.unix);
-        Ok(Member { nick: join.nick.clone(), roles: roles.into(), mute: join.mute, deaf: join.deaf, ..member })
+        Ok(Member {
+            nick: join.nick.as_deref().map(Into::into),
+            roles: roles.into(),
+            mute: join.mute,
+            deaf: join.deaf,
+            ..member
+        })
     }
 
     /// Stores and publishes a new member.

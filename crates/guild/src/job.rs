@@ -179,7 +179,8 @@ impl Prefix {
             let mut folded = name.chars().flat_map(char::to_lowercase);
             self.0.chars().all(|expected| folded.next() == Some(expected))
         };
-        starts(&user.username) || [&user.global_name, &member.nick].into_iter().flatten().any(|name| starts(name))
+        starts(&user.username)
+            || [user.global_name.as_deref(), member.nick.as_deref()].into_iter().flatten().any(starts)
     }
 }
 

@@ -90,7 +90,7 @@ impl Guild {
         let mut member = Member::clone(&before);
         if let Some(nick) = &patch.nick {
             self.check_nick(&guild_context, &before)?;
-            member.nick.clone_from(nick);
+            member.nick = nick.as_deref().map(Into::into);
         }
         if let Some(roles) = &patch.roles {
             guild_context.need(Permissions::MANAGE_ROLES)?;

@@ -203,7 +203,7 @@ mod tests {
             let mut user = User::new(UserId::new(1), "user");
             user.global_name = global_name.map(str::to_owned);
             let mut member = Member::new(Arc::new(user), Timestamp(0));
-            member.nick = nick.map(str::to_owned);
+            member.nick = nick.map(Into::into);
             member
         };
         let equal = |a: &Member, b: &Member| Place::of(0, a) == Place::of(0, b);

@@ -15,7 +15,7 @@ pub struct Member {
     pub user: Arc<User>,
     /// Name in this guild, 1–32 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nick: Option<String>,
+    pub nick: Option<Box<str>>,
     /// Roles, sorted by id, without `@everyone`.
     #[serde(default)]
     pub roles: SmallVec<[RoleId; 4]>,
@@ -39,6 +39,8 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onboarding: Option<Box<OnboardingAnswers>>,
 }
+
+const _: () = assert!(size_of::<Member>() <= 112, "with the counts of its `Arc` it is an allocation of 128 bytes");
 
 /// Answers of a member to the prompts of an onboarding. Their options may be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -67,7 +67,7 @@ pub(crate) fn sent_nonce(
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredMember {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    nick: Option<String>,
+    nick: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
     roles: SmallVec<[RoleId; 4]>,
     joined_at: Timestamp,

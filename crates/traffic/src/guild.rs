@@ -390,7 +390,7 @@ fn people_of(rng: &mut Rng, size: Size, accounts: From<'_>, roles: &[Arc<Role>],
         held.sort_unstable();
         held.dedup();
         member.roles = held.into_iter().collect();
-        member.nick = rng.chance(0.2).then(|| people::nick(rng));
+        member.nick = rng.chance(0.2).then(|| people::nick(rng).into());
         member.flags = if rng.chance(0.3) { 2 } else { 0 };
         // The most active members are online.
         let presence = (n < 20 || rng.chance(online)).then(|| people::presence(rng, now.0));

@@ -569,7 +569,7 @@ impl Traffic {
         let mut person = state.people[who].clone();
         let member = Arc::make_mut(&mut person.member);
         if rng.chance(0.4) {
-            member.nick = rng.chance(0.8).then(|| people::nick(rng));
+            member.nick = rng.chance(0.8).then(|| people::nick(rng).into());
         } else {
             let among: Vec<_> =
                 state.structure.roles.keys().copied().filter(|id| id.get() != state.structure.id().get()).collect();

@@ -90,7 +90,7 @@ impl MemberPut {
 impl From<&Member> for MemberPut {
     fn from(member: &Member) -> Self {
         Self {
-            nick: member.nick.clone(),
+            nick: member.nick.as_deref().map(str::to_owned),
             roles: member.roles.iter().map(|role| (*role).into()).collect(),
             joined_at: Some(Time(member.joined_at)),
             mute: member.mute,

@@ -45,7 +45,7 @@ pub fn user(n: u64) -> Arc<User> {
 pub fn member(n: u64) -> Arc<Member> {
     Arc::new(Member {
         user: user(n),
-        nick: text("nick"),
+        nick: Some("nick".into()),
         roles: smallvec![id(901), id(902), id(903), id(904), id(905)],
         joined_at: at(-1),
         deaf: true,

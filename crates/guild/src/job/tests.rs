@@ -28,7 +28,7 @@ fn members(rng: &mut Rng, count: u64) -> MemberTable {
         let mut user = User::new(id(n), &name(rng));
         user.global_name = rng.chance(0.3).then(|| name(rng));
         let mut member = Member::new(Arc::new(user), Timestamp(rng.below(count / 3 + 1) as i64));
-        member.nick = rng.chance(0.3).then(|| name(rng));
+        member.nick = rng.chance(0.3).then(|| name(rng).into());
         member.roles = ROLES.into_iter().filter(|_| rng.chance(0.3)).collect();
         members.insert(Arc::new(member));
         if rng.chance(0.4) {
@@ -87,7 +87,7 @@ fn j1_a_search_finds_names_by_prefix_in_any_case() {
         let mut user = User::new(id(n), username);
         user.global_name = global_name.map(str::to_owned);
         let mut member = Member::new(Arc::new(user), Timestamp(0));
-        member.nick = nick.map(str::to_owned);
+        member.nick = nick.map(Into::into);
         table.insert(Arc::new(member));
     };
     add(1, "zoe", None, None);

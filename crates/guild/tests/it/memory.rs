@@ -14,7 +14,7 @@ fn load(members_count: u64) -> Guild {
         let mut user = User::new(UserId::new(OWNER.get() + n), &name);
         user.global_name = n.is_multiple_of(3).then(|| name.clone());
         let mut member = Member::new(Arc::new(user), Timestamp(1_700_000_000_000));
-        member.nick = n.is_multiple_of(10).then_some(name);
+        member.nick = n.is_multiple_of(10).then(|| name.into());
         Arc::new(member)
     };
     let record = GuildRecord {

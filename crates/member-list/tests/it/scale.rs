@@ -31,7 +31,7 @@ impl Crowd {
         let member = |n: usize| {
             let user = User::new(UserId::new(n as u64), "user");
             let mut member = Member::new(Arc::new(user), Timestamp(0));
-            member.nick = Some(format!("{n:08x}"));
+            member.nick = Some(format!("{n:08x}").into());
             Arc::new(member)
         };
         let presence = Presence { status: Status::Online, ..Presence::default() };
@@ -47,7 +47,7 @@ impl Crowd {
         let at = rng.below(self.members.len() as u64) as usize;
         let member = &mut self.members[at];
         list.set(Some((member, Some(&self.presence))), None);
-        Arc::make_mut(member).nick = Some(format!("{:08x}", rng.next_u64() >> 32));
+        Arc::make_mut(member).nick = Some(format!("{:08x}", rng.next_u64() >> 32).into());
         list.set(None, Some((member.clone(), Some(self.presence.clone()))));
     }
 }

@@ -73,7 +73,7 @@ impl World {
         let mut user = User::new(UserId::new(self.last_id), self.name());
         user.global_name = self.rng.chance(0.3).then(|| self.name().to_owned());
         let mut member = Member::new(Arc::new(user), Timestamp(0));
-        member.nick = self.rng.chance(0.3).then(|| self.name().to_owned());
+        member.nick = self.rng.chance(0.3).then(|| self.name().into());
         member.roles = self.roles_held().into();
         Person { member: Arc::new(member), presence: self.presence(), has_view: self.rng.chance(0.9) }
     }
@@ -113,7 +113,7 @@ impl World {
                 self.alter(at, |person| person.presence = presence);
             }
             60..70 => {
-                let nick = self.rng.chance(0.7).then(|| self.name().to_owned());
+                let nick = self.rng.chance(0.7).then(|| self.name().into());
                 self.alter(at, |person| Arc::make_mut(&mut person.member).nick = nick);
             }
             70..75 => {
@@ -193,6 +193,6 @@ impl World {
 
 fn name_folded(member: &Member) -> String {
     let user = &member.user;
-    let name = member.nick.as_ref().or(user.global_name.as_ref()).unwrap_or(&user.username);
+    let name = member.nick.as_deref().or(user.global_name.as_deref()).unwrap_or(&user.username);
     name.chars().flat_map(char::to_lowercase).collect()
 }

@@ -195,7 +195,7 @@ mod tests {
     fn table() -> MemberTable {
         let member = |id: u64, username: &str, nick: Option<&str>| {
             let user = Arc::new(User::new(UserId::new(id), username));
-            Arc::new(Member { nick: nick.map(str::to_owned), ..Member::new(user, Timestamp(0)) })
+            Arc::new(Member { nick: nick.map(Into::into), ..Member::new(user, Timestamp(0)) })
         };
         [member(1, "Ana", None), member(2, "bob", Some("Ärger")), member(3, "anabel", None)].into_iter().collect()
     }

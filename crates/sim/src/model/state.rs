@@ -89,7 +89,7 @@ fn naive_channel(channel: &Channel) -> ChannelModel {
 
 fn naive_member(member: &Member) -> MemberModel {
     MemberModel {
-        nick: member.nick.clone(),
+        nick: member.nick.as_deref().map(str::to_owned),
         roles: member.roles.iter().map(|role| role.get()).collect(),
         silenced_until: member.communication_disabled_until.map_or(0, |until| until.0),
         is_quarantined: member.flags & (1 << 7 | 1 << 10) != 0,

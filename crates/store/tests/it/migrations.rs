@@ -380,7 +380,7 @@ impl Community {
         let [ada, bert, cog, _] = self.accounts();
         let pictures = MemberPictures { avatar: Some("m_11".into()), banner: Some("n_11".into()) };
         let ada = Member {
-            nick: Some("captain".to_owned()),
+            nick: Some("captain".into()),
             roles: [id(103)].into_iter().collect(),
             deaf: true,
             mute: true,

@@ -82,7 +82,7 @@ pub async fn order_within_a_batch(store: &dyn Store) {
     let named = |name: &str| {
         let mut member = Member::clone(&member(20));
         member.user = Arc::new(User::new(id(20), name));
-        member.nick = Some(format!("nick of {name}"));
+        member.nick = Some(format!("nick of {name}").into());
         Arc::new(member)
     };
     let mut writes = guild_with_channels(100, &[101]);

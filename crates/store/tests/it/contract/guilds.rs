@@ -68,7 +68,7 @@ pub async fn round_trip_of_a_guild(store: &dyn Store) {
     owner.bot = true;
     owner.application_flags = u32::MAX;
     let mut owner = Member::new(Arc::new(owner), Timestamp(1_600_000_000_001));
-    owner.nick = Some("nick".to_owned());
+    owner.nick = Some("nick".into());
     owner.roles = (103..113).map(id).collect();
     owner.deaf = true;
     owner.mute = true;
@@ -112,7 +112,7 @@ pub async fn replace_and_delete(store: &dyn Store) {
     let mut renamed_channel = before.channels[1].clone();
     renamed_channel.name = "renamed".to_owned();
     let mut renamed_member = before.members[1].clone();
-    renamed_member.nick = Some("renamed".to_owned());
+    renamed_member.nick = Some("renamed".into());
     let replace = vec![
         Write::PutGuild(Arc::new(renamed_guild.clone())),
         Write::PutRole(id(100), Arc::new(renamed_role.clone())),

@@ -25,7 +25,7 @@ fn random_write(rng: &mut Rng) -> Write {
         7..11 => Write::PutChannel(channel(guild_id, channel_id)),
         11..14 => {
             let mut member = Member::clone(&member(user_id));
-            member.nick = Some(name.clone());
+            member.nick = Some(name.as_str().into());
             member.user = Arc::new(User::new(id(user_id), &name));
             Write::PutMember(id(guild_id), Arc::new(member))
         }
