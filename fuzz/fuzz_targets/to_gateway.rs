@@ -83,7 +83,7 @@ fn subscriptions(parsed: GuildSubscriptions) {
         assert!(merged.members.len() <= Subscription::MEMBERS_MAX);
         assert!(merged.thread_member_lists.len() <= Subscription::THREAD_LISTS_MAX);
         assert!(merged.channels.len() <= Subscription::CHANNELS_MAX);
-        for channel in &merged.channels {
+        for channel in merged.channels.iter() {
             assert!((1..=Subscription::RANGES_MAX).contains(&channel.ranges.len()));
             for range in &channel.ranges {
                 assert!(range.first <= range.last && range.len() <= Subscription::RANGE_ROWS_MAX);
