@@ -153,8 +153,7 @@ enum Bench {
     ///
     /// A real server process; while lines stream in another caller uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
-    /// Cost of messages with and without the feed of events, and with a hook that decides on each; speed of reading the
-    /// feed.
+    /// Cost of messages with and without the feed of events, and with a hook that decides on each; reads of the feed.
     ///
     /// Three real server processes; each round posts to all of them. Fails if a message was refused, the hook did not
     /// get it, or the feed has no event for it.

@@ -391,8 +391,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends the state of pairs whose entry is at least this old: a node crashed between the commit of a change and its
-    /// events.
+    /// Sends the state of pairs whose entry is at least this old: a node crashed between a commit and its events.
     ///
     /// # Errors
     /// The store cannot be read or written.

@@ -88,8 +88,7 @@ pub struct Session {
     /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request reports
     /// that, because a late attach request could make the guild count it again.
     pub asked_again: bool,
-    /// Its dispatches are still at the node that it leaves. Until they are here, its replay buffer has provisional
-    /// seqs.
+    /// Its dispatches are still at the node that it leaves, and its replay buffer has provisional seqs.
     pub is_incomplete: bool,
     /// Dispatches that it was sent or has yet to be sent.
     pub replay: ReplayBuffer,

@@ -105,7 +105,7 @@ test("answers to the handshake", async () => {
   assert.match(broken.join(), /^closed 1006 /);
 });
 
-test("TLS: frames arrive, and a certificate nobody signed is refused", async () => {
+test("TLS: frames arrive, and a self-signed certificate is refused", async () => {
   const pem = readFileSync(new URL("../../../test/support/localhost.pem", import.meta.url));
   const open = (): Promise<string[]> => outcome(
     createTlsServer({ key: pem, cert: pem }),
